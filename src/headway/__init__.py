@@ -1,0 +1,46 @@
+"""Headway: durable background jobs on PostgreSQL and nothing else.
+
+    from headway import Headway, Retry
+
+    hw = Headway()                                   # $DATABASE_URL, or an embedded server
+
+    @hw.task(retry=Retry(max_attempts=8), timeout="30s")
+    async def welcome(user_id: int, email: str) -> str:
+        return f"sent to {email}"
+
+    job = await welcome.enqueue(user_id=1, email="ada@example.com")
+    await job.result(timeout="10s")
+
+and, in another process, `headway worker module:hw`.
+
+`Headway` holds tasks and the way to the database; `Task.enqueue` makes a `Job`; a worker runs it and
+keeps its result. A handler may take a `Context`, be given things by `Depends`, and raise `Fatal` or
+`Snooze`. Every other exception is in `headway.errors`.
+"""
+
+from headway.app import Headway
+from headway.core.config import Retention, WorkerOptions
+from headway.core.context import Context
+from headway.core.depends import Depends
+from headway.core.retry import Retry
+from headway.errors import Fatal, HeadwayError, Snooze
+from headway.handle import Job, JobStatus
+from headway.task import Call, Task
+from headway.version import __version__
+
+__all__ = [
+    "Call",
+    "Context",
+    "Depends",
+    "Fatal",
+    "Headway",
+    "HeadwayError",
+    "Job",
+    "JobStatus",
+    "Retention",
+    "Retry",
+    "Snooze",
+    "Task",
+    "WorkerOptions",
+    "__version__",
+]

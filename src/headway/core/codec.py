@@ -1,0 +1,126 @@
+"""The wire format: Python values to stored JSON and back.
+
+Payloads are JSON, never pickles. A task's parameters become a msgspec struct, so that arguments are
+checked from the signature when enqueued and again when run. Nothing else encodes or decodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from headway.errors import InvalidInput, PayloadTooLarge
+
+T = TypeVar("T")
+
+# jsonb cannot hold U+0000. An escape is a NUL only behind an even number of backslashes.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+Raw = msgspec.Raw
+"""JSON that is already encoded, to be embedded as it is."""
+
+
+def _to_builtin(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:  # a pydantic model, recognised without importing pydantic
+        return dump(mode="json")
+    if isinstance(value, BaseException):
+        return repr(value)
+    raise TypeError(f"{type(value).__qualname__} cannot be stored as JSON")
+
+
+def _from_builtin(kind: type, value: Any) -> Any:
+    validate = getattr(kind, "model_validate", None)
+    if validate is not None:
+        return validate(value)
+    if isinstance(value, kind):
+        return value
+    raise TypeError(f"{kind.__qualname__} cannot be read from JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_to_builtin, decimal_format="string")
+
+
+def encode(value: Any) -> bytes:
+    """JSON of any storable value; InvalidInput says what cannot be stored and why."""
+    try:
+        encoded = _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"cannot be stored as JSON: {error}") from error
+    if b"\\u0000" in encoded and _NUL.search(encoded):
+        raise InvalidInput(
+            "cannot be stored: text with a NUL character (U+0000), which PostgreSQL does not hold; "
+            "strip it, or send the bytes as base64"
+        )
+    return encoded
+
+
+def encode_document(value: Any) -> str:
+    """A parameter document for one of our own statements; its parts were checked before."""
+    return _encoder.encode(value).decode()
+
+
+def decode(text: str | bytes) -> Any:
+    """Plain values of stored JSON."""
+    return msgspec.json.decode(text)
+
+
+def check_size(encoded: bytes, limit: int, what: str) -> bytes:
+    if len(encoded) > limit:
+        raise PayloadTooLarge(
+            f"{what} is {len(encoded):,} bytes of JSON, over the limit of {limit:,}; store the data "
+            "elsewhere and pass a reference, or raise max_payload_bytes"
+        )
+    return encoded
+
+
+class Shape(Generic[T]):
+    """Encodes and decodes one type, with its checks."""
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind, dec_hook=_from_builtin)
+
+    def decode(self, text: str | bytes) -> T:
+        try:
+            return self._decoder.decode(text)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise InvalidInput(str(error)) from error
+
+
+class Parameters:
+    """The parameters of a function as a struct: `encode` checks a call, `decode` a stored one."""
+
+    def __init__(self, name: str, fields: Mapping[str, tuple[Any, Any]]) -> None:
+        """`fields` maps each name to (type, default), with `REQUIRED` for none."""
+        self.names = tuple(fields)
+        specs: list[Any] = [
+            (field, kind) if default is REQUIRED else (field, kind, _default(default))
+            for field, (kind, default) in fields.items()
+        ]
+        self._struct: Callable[..., Any] = msgspec.defstruct(
+            f"{name}_parameters", specs, kw_only=True, forbid_unknown_fields=True
+        )
+        self._shape = Shape[Any](self._struct)
+
+    def encode(self, arguments: Mapping[str, Any]) -> bytes:
+        """The call as JSON, checked by reading it back as its types, as the worker will."""
+        encoded = encode(self._struct(**arguments))
+        self._shape.decode(encoded)
+        return encoded
+
+    def decode(self, text: str | bytes) -> dict[str, Any]:
+        values = self._shape.decode(text)
+        return {name: getattr(values, name) for name in self.names}
+
+
+REQUIRED: Any = object()
+
+
+def _default(value: Any) -> Any:
+    # msgspec refuses mutable defaults as they are, and so should a function; copy what is given.
+    if isinstance(value, list | dict | set):
+        return msgspec.field(default_factory=lambda: value.copy())  # pyright: ignore
+    return value

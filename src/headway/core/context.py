@@ -1,0 +1,77 @@
+"""`Context`: what a handler may know about the job it runs, and ask of its worker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+Note = Callable[[dict[str, Any]], None]
+
+log = logging.getLogger("headway.job")
+
+
+class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    """Adds the job to every record, beside whatever `extra` the caller gives."""
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
+        return msg, kwargs
+
+
+@dataclass(slots=True)
+class Context:
+    """The job at hand. Annotate a task's first parameter with it and it is injected.
+
+    >>> async def resize(ctx: Context, image: str) -> None:
+    ...     await ctx.progress(50, "half way")
+    ...     ctx.logger.info("resized %s", image)
+    """
+
+    job_id: UUID
+    task: str
+    queue: str
+    attempt: int
+    """1 on the first try."""
+    max_attempts: int
+    headers: Mapping[str, str]
+    deadline: datetime | None
+    """When the attempt times out, by this machine's clock; none without a timeout."""
+    _note: Note = field(repr=False)
+    _stopped: bool = field(default=False, repr=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this attempt is to stop: cancelled, timed out, or no longer ours.
+
+        Async handlers are cancelled besides; a plain function that runs long looks here.
+        """
+        return self._stopped
+
+    @property
+    def logger(self) -> JobLogger:
+        """A logger whose records carry the job's id, task, attempt and queue."""
+        extra = {
+            "job_id": str(self.job_id),
+            "task": self.task,
+            "attempt": self.attempt,
+            "queue": self.queue,
+        }
+        return JobLogger(log, extra)
+
+    async def progress(self, percent: float, message: str = "") -> None:
+        """Say how far the job is; shown by `status()`, the command line and the dashboard."""
+        self.progress_sync(percent, message)
+
+    def progress_sync(self, percent: float, message: str = "") -> None:
+        """As `progress`, for plain functions."""
+        self._note({"percent": round(min(max(float(percent), 0.0), 100.0), 2), "message": message})
+
+    def stop(self) -> None:
+        """For the worker: make `cancelled` true."""
+        self._stopped = True

@@ -1,0 +1,90 @@
+"""What is stored about a failure: an error envelope of plain JSON.
+
+    {"type": "module.Class" or one of the names below, "message": "...",
+     "traceback": "...", "chain": [{"type": ..., "message": ...}, ...]}
+
+The names without a module are failures that no handler raised.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+INVALID_INPUT = "InvalidInput"
+INVALID_RESULT = "InvalidResult"
+TIMED_OUT = "TimedOut"
+CANCELLED = "Cancelled"
+EXPIRED = "Expired"
+WORKER_LOST = "WorkerLost"
+PROCESS_DIED = "ProcessDied"
+
+_LONGEST_MESSAGE = 8_000
+_LONGEST_TRACEBACK = 32_000
+_LONGEST_CHAIN = 10
+
+Envelope = dict[str, Any]
+
+
+def envelope(kind: str, message: str) -> Envelope:
+    """The envelope of a failure that is not an exception."""
+    return {"type": kind, "message": _storable(message, _LONGEST_MESSAGE)}
+
+
+def envelope_of(error: BaseException) -> Envelope:
+    """The envelope of an exception, with its traceback and its chain of causes."""
+    return {
+        "type": _name(error),
+        "message": _storable(_text(error), _LONGEST_MESSAGE),
+        "traceback": _storable(_format(error), _LONGEST_TRACEBACK),
+        "chain": [
+            {"type": _name(cause), "message": _storable(_text(cause), _LONGEST_MESSAGE)}
+            for cause in _causes(error)
+        ],
+    }
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # a __str__ that raises must not hide that the job failed
+        return f"<no message: its __str__ raised {type(broken).__name__}>"
+
+
+def _format(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    current = error
+    while len(found) < _LONGEST_CHAIN:
+        following = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
+        if following is None or following in found:
+            break
+        found.append(following)
+        current = following
+    return found
+
+
+def _storable(text: str, longest: int) -> str:
+    """Text that jsonb takes: no NUL, no lone surrogates; long text keeps its two ends."""
+    clean = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+    if len(clean) <= longest:
+        return clean
+    half = longest // 2
+    return f"{clean[:half]}\n... {len(clean) - longest} characters left out ...\n{clean[-half:]}"

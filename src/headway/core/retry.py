@@ -1,0 +1,99 @@
+"""When to try again, and after how long. Pure: chance is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from headway.core.duration import Duration, seconds
+from headway.errors import ConfigError
+
+Shape = Literal["exponential", "linear", "constant"]
+Backoff = Shape | Callable[[int], Duration]
+
+_SHAPES = ("exponential", "linear", "constant")
+_LARGEST_EXPONENT = 60  # 2**60 s is beyond every cap; more would overflow a float for nothing
+_MOST_ATTEMPTS = 32_000  # the column is a smallint
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A retry policy: how many attempts, how far apart, and after which errors.
+
+    `max_attempts` counts the first run too. `backoff` is a shape or a function of the attempt that
+    failed (1 is the first); `base` and `cap` bound it, and `jitter` takes up to that share off each
+    delay. An error is tried again if it is one of `on` and none of `never`; both count subclasses.
+
+    >>> Retry(max_attempts=3, jitter=0).delay(2, chance=0)
+    2.0
+    """
+
+    max_attempts: int = 5
+    backoff: Backoff = "exponential"
+    base: Duration = "1s"
+    cap: Duration = "1m"
+    jitter: float = 0.5
+    on: tuple[type[BaseException], ...] = (Exception,)
+    never: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
+            raise ConfigError(
+                f"max_attempts {self.max_attempts!r} must be between 1 and {_MOST_ATTEMPTS}; "
+                "1 means no retry"
+            )
+        if not callable(self.backoff) and self.backoff not in _SHAPES:
+            raise ConfigError(
+                f"backoff {self.backoff!r} must be one of {', '.join(_SHAPES)} or a function of "
+                "the attempt"
+            )
+        if not 0 <= self.jitter <= 1:
+            raise ConfigError(f"jitter {self.jitter!r} must be between 0 and 1")
+        seconds(self.base, name="base")
+        seconds(self.cap, name="cap")
+
+    def covers(self, error: BaseException) -> bool:
+        """Whether `error` is one to be tried again after."""
+        return isinstance(error, self.on) and not isinstance(error, self.never)
+
+    def delay(self, attempt: int, chance: float) -> float:
+        """Seconds to wait after `attempt` failed; `chance` is uniform in [0, 1).
+
+        A jitter of 0.5 spreads the delay over 50 to 100 % of its target, so that what failed
+        together does not come back together. The cap holds for every shape.
+        """
+        base = seconds(self.base)
+        match self.backoff:
+            case "exponential":
+                target = base * 2.0 ** min(attempt - 1, _LARGEST_EXPONENT)
+            case "linear":
+                target = base * attempt
+            case "constant":
+                target = base
+            case _:
+                target = seconds(self.backoff(attempt), name="backoff")
+        target = min(target, seconds(self.cap))
+        return target * (1 - self.jitter) + target * self.jitter * chance
+
+    def stored(self) -> dict[str, Any]:
+        """This policy as JSON, for a job that carries its own.
+
+        Functions and exception classes live in code, not in rows: a policy that has them belongs on
+        the task.
+        """
+        if callable(self.backoff) or self.on != (Exception,) or self.never:
+            raise ConfigError(
+                "a retry policy given with using() is stored with the job and cannot hold a "
+                "backoff function, on= or never=; put those on the task itself"
+            )
+        return {
+            "backoff": self.backoff,
+            "base": seconds(self.base),
+            "cap": seconds(self.cap),
+            "jitter": self.jitter,
+        }
+
+    def with_stored(self, stored: Mapping[str, Any]) -> Retry:
+        """The task's policy, with the numbers that the job brought along."""
+        return replace(self, **stored)

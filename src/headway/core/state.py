@@ -1,0 +1,116 @@
+"""The states of a job, the moves between them, and what always holds.
+
+                        enqueue
+                           │
+            ┌──────────────┴──────────────┐
+            ▼                             ▼
+       SCHEDULED ───── promote ───────► READY ◄──────────── revive ──────────┐
+            ▲                           │   ▲                                │
+            │                         claim │                                │
+            │                           ▼   │                                │
+            └──── requeue (delay) ──  RUNNING ── requeue (now), rescue       │
+                                        │                                    │
+                                     finish, rescue                          │
+                                        ▼                                    │
+              SUCCEEDED      FAILED  CANCELLED  EXPIRED ─────────────────────┘
+                               (cancel, expire: from SCHEDULED, READY, BLOCKED, WAITING)
+
+BLOCKED (waits for room under a key or limit) and WAITING (a workflow waits for an event) are live
+states like SCHEDULED; cancel and expire treat them alike.
+
+Invariants, checked by the model after every command and cited in the SQL:
+
+I1  A job is in exactly one place: one row of `job` while it lives, one row of `archive` after.
+I2  A job is RUNNING if and only if its row names a worker.
+I3  The claim number grows with every claim and never repeats, through requeues and revivals.
+I4  A write about a running job carries (id, claim number) and changes nothing unless both are
+    current and the job is RUNNING.
+I5  An attempt is counted when it is claimed, and given back by a snooze or a return only; a
+    crash keeps it. While it runs, 1 <= attempt; it never exceeds max_attempts.
+I6  What cannot run now is not READY: a SCHEDULED job becomes READY no earlier than its run_at.
+I7  A finished job keeps its input; a failed one keeps its error and a row for every attempt.
+I8  Nothing but a verdict, a cancellation, an expiry or a rescue ends a job.
+
+Each move is one SQL file in `store/sql/moves`, and no other file writes `state`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class State(Enum):
+    """Where a job stands. The value is what the row holds; the name is what people see."""
+
+    READY = "r"
+    SCHEDULED = "s"
+    BLOCKED = "b"
+    RUNNING = "x"
+    WAITING = "w"
+    SUCCEEDED = "d"
+    FAILED = "f"
+    CANCELLED = "c"
+    EXPIRED = "e"
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+    @property
+    def finished(self) -> bool:
+        return self in FINISHED
+
+    @classmethod
+    def of_label(cls, label: str) -> State:
+        return cls[label.upper()]
+
+
+LIVE = frozenset({State.READY, State.SCHEDULED, State.BLOCKED, State.RUNNING, State.WAITING})
+FINISHED = frozenset(State) - LIVE
+
+
+class Move(Enum):
+    """A legal change of state. The value names its file: `store/sql/moves/<value>.sql`."""
+
+    ENQUEUE = "enqueue"
+    CLAIM = "claim"
+    FINISH = "finish"
+    REQUEUE = "requeue"
+    PROMOTE = "promote"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    RESCUE = "rescue"
+    REVIVE = "revive"
+
+
+_PARKED = (State.READY, State.SCHEDULED, State.BLOCKED, State.WAITING)
+_ENDS = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
+
+MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
+    # From None: the job does not exist yet.
+    Move.ENQUEUE: {None: frozenset({State.READY, State.SCHEDULED})},
+    Move.CLAIM: {State.READY: frozenset({State.RUNNING})},
+    Move.FINISH: {State.RUNNING: _ENDS},
+    Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED})},
+    Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY})},
+    # A running job is only asked to stop; its worker's verdict ends it.
+    Move.CANCEL: {
+        **{state: frozenset({State.CANCELLED}) for state in _PARKED},
+        State.RUNNING: frozenset({State.RUNNING}),
+    },
+    Move.EXPIRE: {state: frozenset({State.EXPIRED}) for state in _PARKED},
+    Move.RESCUE: {State.RUNNING: frozenset({State.READY, State.FAILED, State.CANCELLED})},
+    Move.REVIVE: {
+        State.SCHEDULED: frozenset({State.READY}),
+        State.FAILED: frozenset({State.READY}),
+        State.CANCELLED: frozenset({State.READY}),
+        State.EXPIRED: frozenset({State.READY}),
+    },
+}
+"""For each move, the states it may start from and where it may lead. All other pairs change
+nothing; `tests/store/test_moves.py` runs every pair against PostgreSQL."""
+
+
+def leads_to(move: Move, state: State | None) -> frozenset[State]:
+    """Where `move` may take a job in `state`; empty where it may not touch it."""
+    return MOVES[move].get(state, frozenset())

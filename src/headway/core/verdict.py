@@ -1,0 +1,108 @@
+"""From what an attempt came to, to what becomes of the job. Pure.
+
+The executor reports an `Outcome`; `decide` turns it into a `Verdict`; the settler writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headway.core import failure
+from headway.core.duration import seconds
+from headway.core.failure import Envelope
+from headway.core.retry import Retry
+from headway.errors import ConfigError, Fatal, InvalidInput, Snooze
+
+Kind = Literal["succeed", "fail", "cancel", "retry", "snooze", "release"]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler returned; `result` is its value as JSON."""
+
+    result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler, or what prepares it, raised."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """The attempt ended with no exception of the handler's to show for it."""
+
+    error: Envelope
+    again: bool
+    """Whether another attempt could end differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The handler was stopped on request: cancelled by someone, or by a worker shutting down."""
+
+    by: Literal["cancel", "shutdown"]
+
+
+Outcome = Returned | Raised | Broke | Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to become of a job. `delay` counts for retry and snooze, in seconds."""
+
+    kind: Kind
+    result: bytes | None = None
+    error: Envelope | None = None
+    delay: float = 0.0
+
+
+RELEASE = Verdict("release")
+CANCEL = Verdict("cancel", error=failure.envelope(failure.CANCELLED, "cancelled while it ran"))
+
+
+def decide(
+    outcome: Outcome, policy: Retry, attempt: int, max_attempts: int, chance: float
+) -> Verdict:
+    """What becomes of a job whose `attempt` ended in `outcome`. Total: it answers for everything."""
+    match outcome:
+        case Returned(result):
+            return Verdict("succeed", result=result)
+        case Stopped("cancel"):
+            return CANCEL
+        case Stopped():
+            return RELEASE
+        case Broke(error, again):
+            return _after(error, again, policy, attempt, max_attempts, chance)
+        case Raised(Snooze() as snooze):
+            return _snoozed(snooze)
+        case Raised(InvalidInput() as error):
+            envelope = failure.envelope_of(error) | {"type": failure.INVALID_INPUT}
+            return Verdict("fail", error=envelope)
+        case Raised(error):
+            again = not isinstance(error, Fatal) and policy.covers(error)
+            return _after(failure.envelope_of(error), again, policy, attempt, max_attempts, chance)
+
+
+def _after(
+    error: Envelope, again: bool, policy: Retry, attempt: int, max_attempts: int, chance: float
+) -> Verdict:
+    if not again or attempt >= max_attempts:
+        return Verdict("fail", error=error)
+    try:
+        return Verdict("retry", error=error, delay=policy.delay(attempt, chance))
+    except Exception as broken:
+        # A backoff function of the user's that raises must not lose the job: its error is kept, and
+        # the job fails rather than being tried at a moment nobody chose.
+        note = f"{error.get('message', '')} (and its backoff function raised {broken!r})"
+        return Verdict("fail", error=error | {"message": note})
+
+
+def _snoozed(snooze: Snooze) -> Verdict:
+    try:
+        return Verdict("snooze", delay=seconds(snooze.delay, name="Snooze"))
+    except ConfigError as error:
+        return Verdict("fail", error=failure.envelope_of(error))

@@ -1,0 +1,124 @@
+"""Who runs the server, and in which directories: simple for a user, careful for root."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.errors import EmbeddedUnavailable
+
+# Root's own places, which every account can reach. Not /var/tmp: it is emptied after some weeks.
+STATE = Path("/var/lib/headway")
+CACHE = Path("/var/cache/headway")
+# Fixed, and not $TMPDIR: processes with another environment must agree, and the path of a socket
+# has at most 107 bytes (103 on macOS).
+SOCKETS = Path("/tmp")
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whom the server runs as, in the words of `subprocess`; None is whoever we are."""
+
+    user: int | None = None
+    group: int | None = None
+
+    @property
+    def extra_groups(self) -> list[int] | None:
+        return None if self.user is None else []
+
+    def reaches(self, path: Path) -> bool:
+        """May this account enter every directory down to `path`, and enter or execute `path`?"""
+        return self.user is None or all(self._may_enter(each) for each in (path, *path.parents))
+
+    def _may_enter(self, path: Path) -> bool:
+        status = path.stat()
+        if status.st_uid == self.user:
+            return bool(status.st_mode & stat.S_IXUSR)
+        if status.st_gid == self.group:
+            return bool(status.st_mode & stat.S_IXGRP)
+        return bool(status.st_mode & stat.S_IXOTH)
+
+    def own(self, path: Path) -> None:
+        if self.user is not None and self.group is not None:
+            os.chown(path, self.user, self.group)
+
+
+def choose_account(data: Path) -> Account:
+    if os.geteuid() != 0:
+        return Account()
+    if data.exists() and data.stat().st_uid != 0:
+        return Account(data.stat().st_uid, data.stat().st_gid)
+    import pwd  # here: Windows has none
+
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        return Account(65534, 65534)
+    return Account(nobody.pw_uid, nobody.pw_gid)
+
+
+def make_home(root: Path, major: int) -> Path:
+    """The directory of everything about the server of `root`: that one, or where its link leads."""
+    root = root.absolute()
+    root.parent.mkdir(parents=True, exist_ok=True)
+    if make_directory(root, 0o711 if os.geteuid() == 0 else 0o700):
+        (root / ".gitignore").write_text("*\n")
+    root = root.resolve()
+    data = root / f"pg{major}"
+    if data.exists() or choose_account(data).reaches(root):
+        return root
+    link = root / "elsewhere"
+    if not link.is_symlink():
+        # A random name and not one made from the path: who deletes ./.headway wants to start anew.
+        project = re.sub(r"[^A-Za-z0-9_-]", "_", root.parent.name)[:40]
+        home = Path(tempfile.mkdtemp(prefix=f"{project}-", dir=make_common(STATE)))
+        try:
+            link.symlink_to(home)
+        except FileExistsError:
+            home.rmdir()  # another process was faster
+    return make_common(link.resolve())
+
+
+def make_directory(path: Path, mode: int) -> bool:
+    """Create `path` with exactly `mode`, whatever the umask; leave one that exists as it is."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    path.chmod(mode)
+    return True
+
+
+def make_common(place: Path) -> Path:
+    """`place`, for root: a directory of ours that every account may enter."""
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(0o755)  # each time: the one who made it may have been killed before this
+    return place
+
+
+def socket_directory(data: Path, guard_fd: int, account: Account) -> Path:
+    """Where the server on `data` listens: the same at each start, hard to guess, free of remains.
+
+    The random part is kept in the guard file, so that it lives as long as the directory; the path
+    has its part too, so that the copy of a directory does not meet the original.
+    """
+    token = os.pread(guard_fd, 64, 0)
+    if not token:
+        token = secrets.token_hex(16).encode()
+        os.pwrite(guard_fd, token, 0)
+    name = hashlib.sha256(bytes(data) + b"\0" + token).hexdigest()[:16]
+    place = SOCKETS / f"headway-{os.geteuid()}-{name}"
+    make_directory(place, 0o700)
+    status = place.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (os.geteuid(), account.user):
+        raise EmbeddedUnavailable(f"{place} is not ours; remove it and try again")
+    if account.user is not None and status.st_uid != account.user:
+        os.chown(place, account.user, 0)
+        place.chmod(0o750)  # the group is root's: it may come in even without CAP_DAC_OVERRIDE
+    return place

@@ -1,0 +1,150 @@
+"""What to claim next: lanes, cursors and when to look at all. Decides; the exchange acts.
+
+A lane is an append-only log, so the claimer remembers how far it has read each one. It asks
+ - at once when a batch came back full, or when a hint (a notification) says that there may be work;
+ - behind its cursors normally, from the start of every lane when the scan budget allows it;
+ - again after the poll interval, as a net under lost hints.
+A task with slots of its own is asked for on lines of its own, each with room for just as many.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headway.core.clock import monotonic
+from headway.engine.scan import ScanBudget
+from headway.store.jobs import Ask
+from headway.store.rows import Claim, Lane, Lanes
+
+_LONGEST_LEAD = 1000.0
+"""How many turns a queue may be behind: one that was empty for long has no right to them all."""
+
+Line = tuple[str, int, str | None]
+"""A queue, a priority and, for a task with slots of its own, that task: what has a cursor."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """One claim to be made: its lines, the room in all, and whether it reads from the start."""
+
+    asks: dict[Line, Ask]
+    room: int
+    full: bool
+    began: float = field(default_factory=monotonic)
+
+
+class Claimer:
+    """Keeps the cursors of one worker."""
+
+    def __init__(
+        self,
+        queues: Mapping[str, int],
+        tasks: Sequence[str],
+        slots_of: Mapping[str, int],
+        batch: int,
+    ) -> None:
+        """`queues` have weights; `slots_of` is for tasks that have slots of their own."""
+        self._weights = dict(queues)
+        self._turns = dict.fromkeys(queues, 0.0)
+        self._shared = tuple(task for task in tasks if task not in slots_of)
+        self._slots_of = slots_of
+        self._batch = batch
+        self._lanes: dict[str, set[int]] = {queue: {0} for queue in queues}
+        self._cursors: dict[Line, int] = {}
+        self._budget = ScanBudget()
+        self._hinted = True
+        self._owed = False
+        self._asked_at = monotonic()
+
+    @property
+    def queues(self) -> list[str]:
+        return list(self._lanes)
+
+    def hint(self, lane: Lane | None = None) -> bool:
+        """There may be work, in this lane or anywhere; false if the lane is none of ours."""
+        if lane is not None:
+            if lane.queue not in self._lanes:
+                return False
+            self._lanes[lane.queue].add(lane.priority)
+        self._hinted = True
+        return True
+
+    def next(self, free: int, running_of: Callable[[str], int], poll: float) -> Plan | float | None:
+        """The claim to make now with `free` slots; or how long to rest, none if until a slot is free."""
+        room = min(free, self._batch)
+        full = self._budget.allows()
+        asks = self._asks(room, full, running_of) if room > 0 else {}
+        if not asks:
+            return None
+        until_poll = self._asked_at + poll - monotonic()
+        if self._hinted or until_poll <= 0 or (self._owed and full):
+            self._hinted = False
+            return Plan(asks, room, full)
+        return min(until_poll, self._budget.wait()) if self._owed else until_poll
+
+    def learn(self, plan: Plan, claims: Sequence[Claim], lanes: Lanes | None) -> None:
+        """Takes in what a claim brought: moves the cursors, and knows whether to ask on."""
+        self._asked_at = monotonic()
+        taken = Counter[Line]()
+        for claim in claims:
+            line = (
+                claim.queue,
+                claim.priority,
+                claim.task if claim.task in self._slots_of else None,
+            )
+            taken[line] += 1
+            self._move(line, claim.seq)
+        for (queue, _, _), count in taken.items():
+            self._turns[queue] += count / self._weights[queue]
+        exhausted = len(claims) < plan.room
+        if exhausted:
+            self._owed = not plan.full
+        else:
+            self._hinted = True
+        if plan.full:
+            self._budget.spent(monotonic() - plan.began)
+        if lanes is not None:
+            self._take_in(plan, taken if exhausted else None, lanes)
+
+    def failed(self) -> None:
+        """A claim came to nothing: what it was to find is still there."""
+        self._hinted = True
+
+    def _asks(self, room: int, full: bool, running_of: Callable[[str], int]) -> dict[Line, Ask]:
+        lines: list[tuple[str | None, int, tuple[str, ...]]] = []
+        if self._shared:
+            lines.append((None, room, self._shared))
+        for name, slots in self._slots_of.items():
+            if (limit := min(room, slots - running_of(name))) > 0:
+                lines.append((name, limit, (name,)))
+        asks: dict[Line, Ask] = {}
+        for queue in self._in_turn():
+            for priority in sorted(self._lanes[queue], reverse=True):
+                for task, limit, names in lines:
+                    line = (queue, priority, task)
+                    cursor = 0 if full else self._cursors.get(line, 0)
+                    asks[line] = Ask(Lane(queue, priority), cursor, limit, names)
+        return asks
+
+    def _in_turn(self) -> list[str]:
+        """Queues, the one that had least for its weight first."""
+        floor = min(self._turns.values(), default=0.0)
+        self._turns = {q: min(turns - floor, _LONGEST_LEAD) for q, turns in self._turns.items()}
+        return sorted(self._turns, key=self._turns.__getitem__)
+
+    def _take_in(self, plan: Plan, taken: Counter[Line] | None, lanes: Lanes) -> None:
+        for lane in lanes.found:
+            if lane.priority not in self._lanes[lane.queue]:
+                self.hint(lane)
+        if taken is None:
+            return
+        for line, ask in plan.asks.items():
+            if taken[line] < ask.room:
+                # All of this line was seen: what its cursor passes now is dead, held, or for others.
+                self._move(line, lanes.newest)
+
+    def _move(self, line: Line, seq: int) -> None:
+        if seq > self._cursors.get(line, 0):
+            self._cursors[line] = seq

@@ -1,0 +1,111 @@
+"""The worker's one conversation with the database about jobs: verdicts in, claims out.
+
+One connection, one round trip at a time. Whatever is due goes together: verdicts to settle, jobs to
+claim, or both in one commit. While a round trip is under way handlers run, and their verdicts make
+the next batch: batches follow demand by themselves, and nothing waits for a fixed cadence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.core.clock import Clock, monotonic
+from headway.engine.claimer import Claimer, Plan
+from headway.engine.executor import Executor
+from headway.engine.service import Service, log
+from headway.engine.settler import Batch, Settler
+from headway.store import jobs
+from headway.store.faults import is_about_data
+from headway.store.link import Link
+from headway.store.statement import Statement
+
+_ORPHANS_APPEAR_WITHIN = 60.0
+_ORPHANS_EVERY = 5.0
+
+
+class Exchange(Service):
+    """Settles and claims."""
+
+    def __init__(self, link: Link, clock: Clock, claimer: Claimer, batch: int) -> None:
+        super().__init__()
+        self._link = link
+        self._clock = clock
+        self._claimer = claimer
+        self.settler = Settler(batch, self.wake)
+        self.worker_id = 0
+        """The id to claim by; 0 for no claims: the lease is not sure."""
+        self.draining = False
+        self.poll = 0.0
+        self._executor: Executor | None = None
+        self._orphans_until = 0.0
+        self._orphans_at = 0.0
+
+    def serve(self, executor: Executor) -> None:
+        """Claims are for this executor."""
+        self._executor = executor
+
+    async def turn(self) -> float | None:
+        await self._adopt_orphans()
+        batch, plan = self.settler.take(), self._plan()
+        if not isinstance(plan, Plan):
+            if batch is None:
+                return plan
+            plan = None
+        answers = await self._send(batch, plan)
+        if batch is not None:
+            self.settler.sent(batch, answers.get("finish", ()), answers.get("requeue", ()))
+        if plan is not None and self._executor is not None:
+            self._claimer.learn(plan, answers["claim"], answers.get("lanes"))
+            self._executor.start(answers["claim"])
+        return 0
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def _plan(self) -> Plan | float | None:
+        if self._executor is None or self.worker_id == 0 or self.draining:
+            return None
+        return self._claimer.next(self._executor.free, self._executor.running_of, self.poll)
+
+    async def _send(self, batch: Batch | None, plan: Plan | None) -> dict[str, Any]:
+        target, now = self._link.target, self._clock.now()
+        sending: dict[str, Statement[Any]] = {}
+        if batch is not None and batch.finish:
+            sending["finish"] = jobs.finish(target, batch.finish, now)
+        if batch is not None and batch.requeue:
+            sending["requeue"] = jobs.requeue(target, self.worker_id, batch.requeue, now)
+        if plan is not None:
+            if plan.full:
+                sending["lanes"] = jobs.lanes(self._claimer.queues)
+            sending["claim"] = jobs.claim(self.worker_id, plan.asks.values(), plan.room, now)
+        try:
+            return dict(zip(sending, await self._link.run_all(*sending.values()), strict=True))
+        except BaseException as error:
+            if plan is not None:
+                self._claimer.failed()
+                self._orphans_until = monotonic() + _ORPHANS_APPEAR_WITHIN
+                self._orphans_at = 0.0
+            if batch is not None:
+                if is_about_data(error):
+                    self.settler.refused(batch, error)
+                else:
+                    self.settler.unsent(batch)
+            raise
+
+    async def _adopt_orphans(self) -> None:
+        """After a claim without an answer: takes on what it may have claimed all the same.
+
+        The server may still be at it when the connection is long gone, so this looks again for as
+        long as a statement may last there.
+        """
+        now = monotonic()
+        if now >= self._orphans_until or now < self._orphans_at or self.worker_id == 0:
+            return
+        if self._executor is None:
+            return
+        known = [*self._executor.running, *self.settler.unsettled_ids()]
+        orphans = await self._link.run(jobs.orphans(self.worker_id, known))
+        self._orphans_at = now + _ORPHANS_EVERY
+        if orphans:
+            log.info("took on %d jobs from a claim whose reply was lost", len(orphans))
+            self._executor.start(orphans)

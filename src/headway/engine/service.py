@@ -1,0 +1,101 @@
+"""One lifecycle for every loop of a worker.
+
+A service has one method, `turn`: do what is due, and say how long to rest. Starting, stopping, being
+woken and backing off from faults are here and nowhere else, so that no loop can spin during an
+outage or be lost to an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from abc import ABC, abstractmethod
+
+from headway.errors import DatabaseUnavailable
+
+log = logging.getLogger("headway.worker")
+
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+
+
+class Service(ABC):
+    """A loop that turns until it is stopped."""
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._pause = _FIRST_PAUSE
+        self.stopping = False
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    @abstractmethod
+    async def turn(self) -> float | None:
+        """Does what is due; returns the seconds to rest, none to rest until woken."""
+
+    async def close(self) -> None:  # noqa: B027 - most services hold nothing
+        """Frees what the service holds; called once, after its last turn."""
+
+    def start(self) -> None:
+        assert self._task is None, f"{self.name} was started twice"
+        self._task = asyncio.create_task(self._run(), name=f"headway-{self.name}")
+
+    def wake(self) -> None:
+        """Ends the rest, or makes sure that there is none after the turn under way."""
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """Lets the turn under way finish, and no other begin."""
+        self.stopping = True
+        self.wake()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            self._task = None
+
+    async def abort(self) -> None:
+        """Stops without waiting for the turn under way."""
+        self.stopping = True
+        if self._task is not None:
+            self._task.cancel()
+        await self.stop()
+
+    async def _run(self) -> None:
+        try:
+            while not self.stopping:
+                self._woken.clear()
+                await self._rest(await self._guarded_turn())
+        finally:
+            await self.close()
+
+    async def _guarded_turn(self) -> float | None:
+        try:
+            rest = await self.turn()
+        except DatabaseUnavailable as fault:
+            log.warning("%s: %s", self.name, fault, extra={"service": self.name})
+        except Exception:
+            log.exception("%s: a turn failed", self.name, extra={"service": self.name})
+        else:
+            self._pause = _FIRST_PAUSE
+            return rest
+        # Jittered, so that a fleet does not come back to a recovering server as one.
+        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
+        await asyncio.sleep(0 if self.stopping else pause * random.uniform(0.5, 1.0))
+        return 0
+
+    async def _rest(self, seconds: float | None) -> None:
+        if seconds == 0:
+            # Nothing is due later than now, but others get their turn in between.
+            await asyncio.sleep(0)
+        elif not self.stopping:
+            timer = (
+                None
+                if seconds is None
+                else asyncio.get_running_loop().call_later(seconds, self._woken.set)
+            )
+            await self._woken.wait()
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,262 @@
+"""One worker process: wires the services together, drains, stops.
+
+wake ──hints──► exchange ◄──verdicts── executor ──► handlers
+                   │  claims ─────────────►│
+heartbeat: lease, cancellations, duty ──► sweeper, promoter
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headway.core.clock import Clock
+from headway.core.config import Retention, WorkerOptions
+from headway.core.definition import Definition
+from headway.core.duration import seconds
+from headway.engine.claimer import Claimer
+from headway.engine.exchange import Exchange
+from headway.engine.executor import Executor
+from headway.engine.heartbeat import Heartbeat
+from headway.engine.invoke import Overrides
+from headway.engine.notes import Notes
+from headway.engine.service import Service, log
+from headway.engine.sweeps import Promoter, Sweeper, sweeps
+from headway.engine.wake import Wake
+from headway.errors import ConfigError
+from headway.store import fleet, jobs
+from headway.store.connect import Target
+from headway.store.link import Link
+from headway.store.rows import Lane
+from headway.store.statement import Statement
+
+_SETTLE_AFTER_GRACE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker did in its life: verdicts by kind, and claims it lost."""
+
+    settled: Mapping[str, int]
+    lost: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.settled.values())
+
+
+class Worker:
+    """Serves queues until it is told to stop."""
+
+    def __init__(
+        self,
+        target: Target,
+        definitions: Mapping[str, Definition],
+        options: WorkerOptions,
+        *,
+        version: str,
+        clock: Clock,
+        keep: Retention,
+        max_result: int,
+        overrides: Overrides,
+    ) -> None:
+        for definition in definitions.values():
+            definition.check()
+        self._target = target.named(f"headway worker {os.getpid()}")
+        self._clock = clock
+        self._options = options
+        self._version = version
+        self._tasks = sorted(definitions)
+        self._queues = dict(options.queues) or {d.queue: 1 for d in definitions.values()}
+        if not definitions:
+            raise ConfigError("this app has no tasks; import the modules that define them first")
+        processes = options.processes or os.cpu_count() or 1
+        slots_of = {d.name: slots for d in definitions.values() if (slots := _slots(d, processes))}
+        self._claimer = Claimer(self._queues, self._tasks, slots_of, options.batch)
+        self._exchange = Exchange(Link(self._target), clock, self._claimer, options.batch)
+        self._executor = Executor(
+            definitions,
+            self._exchange.settler,
+            slots=options.concurrency,
+            processes=processes,
+            max_result=max_result,
+            overrides=overrides,
+            on_end=self._slot_free,
+            on_note=lambda: self._notes.wake(),
+        )
+        self._exchange.serve(self._executor)
+        self._exchange.poll = seconds(options.poll_alone)
+        duties = Link(self._target)
+        lease = seconds(options.lease)
+        self._sweeper = Sweeper(duties, clock, sweeps(target, keep, lease))
+        self._promoter = Promoter(duties, clock, seconds(options.poll))
+        self._notes = Notes(duties, self._executor)
+        self._duties = duties
+        self._heartbeat = Heartbeat(
+            Link(self._target),
+            clock,
+            self._executor,
+            lease,
+            register=self._register,
+            trust=self._trust,
+            duty=self._on_duty,
+        )
+        self._slots_of = slots_of
+        self._stop = asyncio.Event()
+        self._told_twice = False
+
+    @property
+    def id(self) -> int:
+        return self._exchange.worker_id
+
+    @property
+    def report(self) -> Report:
+        return Report(dict(self._exchange.settler.settled), self._exchange.settler.lost)
+
+    def stop(self) -> None:
+        """Begins to drain; `run` returns when that is done. Told again, it waits for nobody."""
+        self._told_twice = self._stop.is_set()
+        self._stop.set()
+        if self._told_twice:
+            self._executor.stop_all("shutdown")
+
+    async def run(self, *, signals: bool = False) -> Report:
+        """Serves until `stop`, or SIGTERM or SIGINT if `signals` are to be heeded."""
+        loop = asyncio.get_running_loop()
+        heeded = (signal.SIGTERM, signal.SIGINT) if signals else ()
+        for number in heeded:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            services = self._services()
+            for service in services:
+                service.start()
+            log.info("serving %s with %d slots", ", ".join(self._queues), self._options.concurrency)
+            try:
+                await self._stop.wait()
+                await self._drain()
+            finally:
+                await self._close(services)
+            return self.report
+        finally:
+            for number in heeded:
+                loop.remove_signal_handler(number)
+
+    async def run_until_idle(self) -> Report:
+        """Serves until nothing is ready, running or due."""
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self._stop_when_idle())
+            report = await self.run()
+            watching.cancel()
+        return report
+
+    # -- wiring -----------------------------------------------------------------------------------
+
+    def _services(self) -> list[Service]:
+        services: list[Service] = [
+            self._heartbeat,
+            self._exchange,
+            self._promoter,
+            self._sweeper,
+            self._notes,
+        ]
+        channel = self._target.work_channel
+        if self._options.listen and channel is not None:
+            wake = Wake(
+                self._target,
+                channel,
+                ready=self._ready,
+                later=self._promoter.wake,
+                cancel=lambda job_id: self._executor.stop(job_id, "cancel"),
+                listening=self._listening,
+            )
+            services.append(wake)
+        return services
+
+    def _register(self) -> Statement[int]:
+        return fleet.register(
+            f"{socket.gethostname()}:{os.getpid()}",
+            self._version,
+            self._options.concurrency,
+            list(self._queues),
+            self._tasks,
+            seconds(self._options.lease),
+            self._clock.now(),
+        )
+
+    def _trust(self, worker_id: int) -> None:
+        self._exchange.worker_id = worker_id
+        self._exchange.wake()
+
+    def _on_duty(self, ours: bool) -> None:
+        self._sweeper.duty(ours)
+        self._promoter.duty(ours)
+
+    def _ready(self, lane: Lane | None) -> None:
+        if self._claimer.hint(lane):
+            self._exchange.wake()
+
+    def _listening(self, listening: bool) -> None:
+        self._exchange.poll = seconds(self._options.poll if listening else self._options.poll_alone)
+
+    def _slot_free(self, definition: Definition) -> None:
+        if definition.name in self._slots_of:
+            self._claimer.hint()
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    async def _stop_when_idle(self) -> None:
+        link = Link(self._target)
+        try:
+            while True:
+                await self._executor.idle()
+                await self._exchange.settler.drained()
+                self._promoter.wake()
+                if await link.run(jobs.idle(list(self._queues), self._tasks, self._clock.now())):
+                    break
+                await asyncio.sleep(0.02)
+        finally:
+            await link.close()
+            self.stop()
+
+    async def _drain(self) -> None:
+        """Lets what runs finish; what has not started goes back at once (G11)."""
+        self._exchange.draining = True
+        self._executor.stop_all("shutdown", unstarted_only=True)
+        try:
+            async with asyncio.timeout(seconds(self._options.grace)):
+                await self._executor.idle()
+        except TimeoutError:
+            log.warning("%d jobs did not finish within the grace", len(self._executor.running))
+            self._executor.stop_all("shutdown")
+        try:
+            async with asyncio.timeout(_SETTLE_AFTER_GRACE):
+                await self._executor.idle()
+                await self._exchange.settler.drained()
+        except TimeoutError:
+            log.error("stopping with %d verdicts unsettled", self._exchange.settler.unsettled)
+
+    async def _close(self, services: list[Service]) -> None:
+        # The listener's turn lasts as long as its connection: it has to be aborted.
+        for service in reversed(services):
+            await (service.abort() if isinstance(service, Wake) else service.stop())
+        await self._executor.close()
+        if self._exchange.worker_id:
+            await self._retire()
+        await self._duties.close()
+
+    async def _retire(self) -> None:
+        try:
+            await self._duties.run(fleet.retire(self._exchange.worker_id, self._clock.now()))
+        except Exception as error:
+            log.warning("could not sign off, the lease will end by itself: %s", error)
+
+
+def _slots(definition: Definition, processes: int) -> int | None:
+    """How many of a task may run at once here, if fewer than the worker's slots."""
+    if definition.executor == "process":
+        return min(definition.slots or processes, processes)
+    return definition.slots

@@ -1,0 +1,198 @@
+"""`Job`: a handle on one job, from anywhere that has its id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from headway.core import codec
+from headway.core.clock import monotonic
+from headway.core.definition import Definition
+from headway.core.duration import Duration, optional_seconds
+from headway.core.failure import Envelope
+from headway.core.state import State
+from headway.errors import JobCancelled, JobExpired, JobFailed, JobNotFound, ResultTimeout
+from headway.session import Session
+from headway.store import inspect, scripts
+from headway.store.rows import AttemptRow, JobRow, OutcomeRow
+
+R = TypeVar("R")
+
+_FAILURES = {
+    State.FAILED: JobFailed,
+    State.CANCELLED: JobCancelled,
+    State.EXPIRED: JobExpired,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """What is known of a job at one moment."""
+
+    id: UUID
+    task: str
+    queue: str
+    step: str
+    state: str
+    """ready, scheduled, blocked, running, waiting, succeeded, failed, cancelled or expired."""
+    priority: int
+    attempt: int
+    max_attempts: int
+    run_at: datetime
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None
+    worker: int | None
+    input: Any
+    result: Any
+    error: Envelope | None
+    """`type`, `message`, `traceback` and `chain` of what failed it, once it has ended."""
+    headers: dict[str, str] | None
+    progress: dict[str, Any] | None
+    """`percent` and `message`, as the handler last said."""
+    cancelling: bool
+    """It runs and was asked to stop."""
+
+    @property
+    def finished(self) -> bool:
+        return State.of_label(self.state).finished
+
+    @classmethod
+    def of(cls, row: JobRow) -> JobStatus:
+        fields = {name: getattr(row, name) for name in cls.__slots__ if name != "state"}
+        return cls(state=row.state.label, **fields)
+
+
+class Job(Generic[R]):
+    """One job. Made by `enqueue`, or by `Headway.job` from an id.
+
+    >>> job = await add.enqueue(1, 2)           # doctest: +SKIP
+    >>> await job.result(timeout="10s")         # doctest: +SKIP
+    3
+    """
+
+    __slots__ = ("_definition", "_session", "id")
+
+    def __init__(self, session: Session, job_id: UUID, definition: Definition | None) -> None:
+        self.id = job_id
+        self._session = session
+        self._definition = definition
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    async def status(self) -> JobStatus:
+        """What is known of it now; JobNotFound if it does not exist."""
+        return self._status(await self._session.client.run(inspect.job(self.id)))
+
+    def status_sync(self) -> JobStatus:
+        """As `status`."""
+        return self._status(self._session.client.run_sync(inspect.job(self.id)))
+
+    async def attempts(self) -> list[AttemptRow]:
+        """Every attempt that failed, oldest first."""
+        return await self._session.client.run(inspect.attempts(self.id))
+
+    def attempts_sync(self) -> list[AttemptRow]:
+        """As `attempts`."""
+        return self._session.client.run_sync(inspect.attempts(self.id))
+
+    async def cancel(self) -> bool:
+        """Cancels it while it waits, or has its worker stop it; false if it had ended already."""
+        return await self._session.client.play(self._cancel())
+
+    def cancel_sync(self) -> bool:
+        """As `cancel`."""
+        return self._session.client.play_sync(self._cancel())
+
+    async def retry(self) -> bool:
+        """Runs a failed, cancelled or expired job again, with fresh attempts; a scheduled one now.
+
+        False if there is nothing to repeat: it waits already, runs, or succeeded.
+        """
+        return await self._session.client.play(self._revive())
+
+    def retry_sync(self) -> bool:
+        """As `retry`."""
+        return self._session.client.play_sync(self._revive())
+
+    async def result(self, timeout: Duration | None = None) -> R:
+        """What the job returned, once it has; JobFailed if it did not, ResultTimeout if too late.
+
+        The wait is ended by a notification from whoever ends the job.
+        """
+        session, wait = self._session, _Wait(self.id, timeout)
+        outcome = await session.client.play(scripts.ended(self.id))
+        if outcome is not None:
+            return self._result(outcome)
+        results = await session.results()
+        outcome = await session.client.play(scripts.await_end(self.id, session.clock.now()))
+        while outcome is None:
+            await results.wait(self.id, wait.tries, wait.left())
+            outcome = await session.client.play(scripts.ended(self.id))
+        return self._result(outcome)
+
+    def result_sync(self, timeout: Duration | None = None) -> R:
+        """As `result`."""
+        session, wait = self._session, _Wait(self.id, timeout)
+        outcome = session.client.play_sync(scripts.ended(self.id))
+        if outcome is not None:
+            return self._result(outcome)
+        with session.ear() as ear:
+            outcome = session.client.play_sync(scripts.await_end(self.id, session.clock.now()))
+            while outcome is None:
+                ear.wait(str(self.id), wait.tries, wait.left())
+                outcome = session.client.play_sync(scripts.ended(self.id))
+        return self._result(outcome)
+
+    def _cancel(self) -> scripts.Script[bool]:
+        return scripts.cancel(self._session.target, self.id, self._session.clock.now())
+
+    def _revive(self) -> scripts.Script[bool]:
+        return scripts.revive(self._session.target, self.id, self._session.clock.now())
+
+    def _status(self, row: JobRow | None) -> JobStatus:
+        if row is None:
+            raise JobNotFound(self.id)
+        return JobStatus.of(row)
+
+    def _result(self, outcome: OutcomeRow) -> R:
+        if outcome.state is not State.SUCCEEDED:
+            raise _FAILURES[outcome.state](self.id, outcome.state.label, outcome.error)
+        text = outcome.result or "null"
+        decode = codec.decode if self._definition is None else self._definition.result.decode
+        result: R = decode(text)
+        return result
+
+
+class _Wait:
+    """How long someone has waited and may still."""
+
+    def __init__(self, job_id: UUID, timeout: Duration | None) -> None:
+        self._job_id = job_id
+        self._timeout = timeout
+        limit = optional_seconds(timeout, name="timeout")
+        self._until = None if limit is None else monotonic() + limit
+        self.tries = -1
+
+    def left(self) -> float | None:
+        """Seconds left; counts a try, and raises when there are none."""
+        self.tries += 1
+        if self._until is None:
+            return None
+        left = self._until - monotonic()
+        if left <= 0:
+            raise ResultTimeout(
+                f"job {self._job_id} did not finish within {self._timeout}; it goes on, and its "
+                "result can be asked for again"
+            )
+        return left

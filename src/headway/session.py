@@ -1,0 +1,121 @@
+"""What an app's objects share: where the database is, the client, the clock, who listens for results.
+
+Tasks and handles hold the session rather than the app, so that imports point one way. Nothing is
+opened before it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import cached_property
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from headway import embedded
+from headway.core.clock import Clock
+from headway.core.config import check_schema, database_url
+from headway.engine.results import Results
+from headway.store import migrate
+from headway.store.client import Client
+from headway.store.connect import Target, complete_dsn
+from headway.store.faults import DRIVER_ERRORS, translate
+from headway.store.listen import SyncListener
+
+
+class Session:
+    """One app's access to its database."""
+
+    def __init__(
+        self,
+        dsn: str | None,
+        *,
+        schema: str,
+        notify: bool,
+        pool_size: int,
+        max_payload_bytes: int,
+        local: Path,
+    ) -> None:
+        self._given_dsn = dsn
+        self._schema = check_schema(schema)
+        self._notify = notify
+        self._pool_size = pool_size
+        self._local = local
+        self._starting = threading.Lock()
+        self._server: embedded.EmbeddedServer | None = None
+        self._results: WeakKeyDictionary[asyncio.AbstractEventLoop, Results] = WeakKeyDictionary()
+        self.max_payload_bytes = max_payload_bytes
+        self.clock = Clock()
+
+    @property
+    def dsn(self) -> str:
+        """The address in use; starts the embedded server if no other was given."""
+        if (dsn := database_url(self._given_dsn)) is not None:
+            return dsn
+        with self._starting:
+            if self._server is None:
+                self._server = embedded.start(self._local)
+                # A server of our own needs no one's leave to be set up.
+                migrate.run_sync(self._server.dsn, self._schema)
+            return self._server.dsn
+
+    @cached_property
+    def target(self) -> Target:
+        return Target(complete_dsn(self.dsn), self._schema, self._notify)
+
+    @cached_property
+    def client(self) -> Client:
+        return Client(self.target, pool_size=self._pool_size)
+
+    async def results(self) -> Results:
+        """Who listens for the ends of jobs on this event loop."""
+        loop = asyncio.get_running_loop()
+        if (results := self._results.get(loop)) is None:
+            results = self._results[loop] = Results(self.target, self.target.done_channel)
+            results.start()
+        await results.ready()
+        return results
+
+    def ear(self) -> SyncListener:
+        """The same for one waiting thread."""
+        return SyncListener(self.target, self.target.done_channel)
+
+    async def open(self) -> None:
+        """Opens the pool and checks the schema."""
+        client = await asyncio.to_thread(lambda: self.client)
+        await client.open()
+
+    async def close(self) -> None:
+        """Closes what this event loop opened."""
+        results = self._results.pop(asyncio.get_running_loop(), None)
+        if results is not None:
+            await results.abort()
+        if "client" in self.__dict__:
+            await self.client.close()
+
+    def close_sync(self) -> None:
+        """Closes what threads opened, and lets go of the embedded server."""
+        if "client" in self.__dict__:
+            self.client.close_sync()
+        with self._starting:
+            server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            self.__dict__.pop("client", None)
+            self.__dict__.pop("target", None)
+
+    async def migrate(self) -> list[str]:
+        """Creates or upgrades the schema; the names of the migrations applied."""
+        try:
+            return await migrate.run(
+                complete_dsn(await asyncio.to_thread(lambda: self.dsn)), self._schema
+            )
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error
+
+    def migrate_sync(self) -> list[str]:
+        """As `migrate`."""
+        try:
+            return migrate.run_sync(complete_dsn(self.dsn), self._schema)
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error

@@ -1,0 +1,88 @@
+"""One connection of the engine's own that comes back after every fault.
+
+The engine never borrows from the pool that user code draws from: a handler that takes every
+connection must not stop a heartbeat. A link runs statements, all of a call in one round trip and one
+transaction; on a passing fault it drops its connection and raises `DatabaseUnavailable`, and
+the next call connects anew. How long to wait in between is the caller's loop's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+
+from psycopg import AsyncCursor
+
+from headway.errors import HeadwayError
+from headway.store import connect
+from headway.store.connect import AsyncLink, Target
+from headway.store.faults import DRIVER_ERRORS, is_passing, translate
+from headway.store.statement import Statement, text
+
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+class Link:
+    """A lasting connection to one target; not to be shared between concurrent callers."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._conn: AsyncLink | None = None
+        self._turn = asyncio.Lock()
+
+    async def run(self, statement: Statement[R]) -> R:
+        """The answer of one statement."""
+        answer: R = (await self.run_all(statement))[0]
+        return answer
+
+    async def run_all(self, *statements: Statement[Any]) -> list[Any]:
+        """The answers of several, sent together: one round trip, one commit, all or nothing."""
+        async with self._turn:
+            try:
+                conn = await self._connection()
+                return await _send(conn, statements, self.target.schema)
+            except HeadwayError:
+                await self._drop()
+                raise
+            except DRIVER_ERRORS as error:
+                if is_passing(error) or self._conn is None or self._conn.broken:
+                    await self._drop()
+                raise translate(error) from error
+            except asyncio.CancelledError:
+                # What the server made of it is not known; neither is the connection's state.
+                await self._drop()
+                raise
+
+    async def close(self) -> None:
+        async with self._turn:
+            await self._drop()
+
+    async def _connection(self) -> AsyncLink:
+        if self._conn is None or self._conn.closed:
+            self._conn = await connect.connect(self.target)
+        return self._conn
+
+    async def _drop(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            await conn.close()
+
+
+async def _send(conn: AsyncLink, statements: tuple[Statement[Any], ...], schema: str) -> list[Any]:
+    direct = connect.is_direct(conn)
+    cursors: list[AsyncCursor[Any]] = []
+    async with AsyncExitStack() as stack:
+        if len(statements) > 1 or not direct:
+            await stack.enter_async_context(conn.pipeline())
+        if not direct:
+            await stack.enter_async_context(conn.transaction())
+        for statement in statements:
+            cursor = conn.cursor()
+            cursors.append(cursor)
+            await cursor.execute(text(statement.name, schema), statement.params, prepare=direct)
+    return [
+        statement.read(await cursor.fetchall())
+        for statement, cursor in zip(statements, cursors, strict=True)
+    ]

@@ -1,0 +1,138 @@
+"""LISTEN on one connection: a hint that there may be news, never a truth.
+
+Notifications are lost while a connection is down and never arrive through a transaction pooler,
+which accepts LISTEN without a word. So a listener proves itself: it notifies itself once and
+waits for its own voice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, closing
+
+from psycopg import sql
+
+from headway.core.ids import new_nonce
+from headway.errors import DatabaseUnavailable
+from headway.store.connect import AsyncLink, SyncLink, Target, connect, connect_sync
+from headway.store.faults import DRIVER_ERRORS, translate
+
+_HEARS_ITSELF_WITHIN = 2.0
+_LISTEN = sql.SQL("listen {}")
+_NOTIFY = "select pg_notify(%s, %s)"
+
+
+class Deaf(DatabaseUnavailable):
+    """LISTEN was accepted and nothing is heard: a transaction pooler stands in between."""
+
+
+class Listener:
+    """Payloads of one channel, for as long as its connection lasts."""
+
+    def __init__(self, target: Target, channel: str) -> None:
+        self._target = target
+        self._channel = channel
+        self._conn: AsyncLink | None = None
+
+    async def open(self) -> None:
+        """Connects and proves that notifications arrive; `Deaf` if they do not."""
+        try:
+            self._conn = await connect(self._target)
+            await self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
+            await self._prove(self._conn)
+        except DRIVER_ERRORS as error:
+            await self.close()
+            raise translate(error) from error
+        except BaseException:
+            await self.close()
+            raise
+
+    async def heard(self) -> AsyncGenerator[str, None]:
+        """Every payload from now on; ends by `DatabaseUnavailable` when the connection does."""
+        assert self._conn is not None, "open() comes first"
+        try:
+            async with aclosing(self._conn.notifies()) as notifications:
+                async for notification in notifications:
+                    yield notification.payload
+        except DRIVER_ERRORS as error:
+            raise translate(error) from error
+
+    async def close(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            await conn.close()
+
+    async def _prove(self, conn: AsyncLink) -> None:
+        nonce = f"hello {new_nonce()}"
+        await conn.execute(_NOTIFY, (self._channel, nonce))
+        async with aclosing(conn.notifies(timeout=_HEARS_ITSELF_WITHIN)) as notifications:
+            async for notification in notifications:
+                if notification.payload == nonce:
+                    return
+        raise Deaf(
+            "LISTEN was accepted but nothing is heard, as behind a transaction pooler; "
+            "polling instead"
+        )
+
+
+class SyncListener:
+    """Waits for one job to end, in a thread: told by notification, or looking now and then."""
+
+    def __init__(self, target: Target, channel: str | None) -> None:
+        self._target = target
+        self._channel = channel
+        self._conn: SyncLink | None = None
+
+    def __enter__(self) -> SyncListener:
+        if self._channel is not None:
+            try:
+                self._conn = connect_sync(self._target)
+                self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
+                self._prove(self._conn, self._channel)
+            except DRIVER_ERRORS:
+                self._deafen()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._deafen()
+
+    def wait(self, payload: str, tries: int, most: float | None) -> None:
+        """Returns when `payload` was heard, or when it is time to look."""
+        seconds = patience(self._conn is not None, tries)
+        seconds = seconds if most is None else min(seconds, most)
+        if self._conn is None:
+            time.sleep(seconds)
+            return
+        try:
+            with closing(self._conn.notifies(timeout=seconds)) as notifications:
+                for notification in notifications:
+                    if notification.payload == payload:
+                        return
+        except DRIVER_ERRORS:
+            self._deafen()
+
+    def _prove(self, conn: SyncLink, channel: str) -> None:
+        nonce = f"hello {new_nonce()}"
+        conn.execute(_NOTIFY, (channel, nonce))
+        with closing(conn.notifies(timeout=_HEARS_ITSELF_WITHIN)) as notifications:
+            for notification in notifications:
+                if notification.payload == nonce:
+                    return
+        self._deafen()
+
+    def _deafen(self) -> None:
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+
+def patience(hears: bool, tries: int) -> float:
+    """How long to wait for the end of a job before looking again, by how often one has looked.
+
+    Where the end will be heard of, two quick looks cover a settling that was under way when the wait
+    began and did not see it; after that only a notification lost with its connection is left.
+    """
+    if hears:
+        return (0.02, 0.2)[tries] if tries < 2 else 2.0
+    return min(1.0, 0.05 * 1.5 ** min(tries, 20))

@@ -1,0 +1,177 @@
+"""Bringing the schema up to date, and refusing one that does not fit.
+
+Migrations are numbered SQL files that never change once released: each is recorded with a checksum.
+All pending ones run in one transaction under a transaction-scoped lock, so that any number of
+processes may migrate at the same time and a failure leaves nothing behind. `search_path` is not
+touched; every name is qualified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import errors as pg
+
+from headway.errors import SchemaMismatch
+from headway.store.statement import _SQL, fill  # pyright: ignore[reportPrivateUsage]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+
+@cache
+def migrations() -> tuple[Migration, ...]:
+    """All that this library knows, oldest first."""
+    files = sorted((_SQL / "migrations").iterdir(), key=lambda file: file.name)
+    return tuple(
+        Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
+        for file in files
+        if file.name.endswith(".sql")
+    )
+
+
+def newest() -> int:
+    return migrations()[-1].version
+
+
+_LEDGER = """
+create schema if not exists {schema};
+create table if not exists {schema}.migration (
+  version integer primary key,
+  name text not null,
+  checksum text not null,
+  applied_at timestamptz not null default now()
+)"""
+_LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0))"
+_APPLIED = "select version, checksum from {schema}.migration order by version"
+_RECORD = "insert into {schema}.migration (version, name, checksum) values (%s, %s, %s)"
+_VERSION = "select max(version) from {schema}.migration"
+
+Step = tuple[LiteralString, Sequence[Any]]
+
+
+def steps(schema: str) -> Generator[Step, list[tuple[Any, ...]], list[str]]:
+    """The statements to run, in one transaction; sent the rows of each, returns what was applied.
+
+    A generator, so that the sync and the async runner share every decision in it.
+    """
+    yield fill(_LOCK, schema), ()
+    yield fill(_LEDGER, schema), ()
+    applied = dict((yield fill(_APPLIED, schema), ()))
+    check(applied, schema)
+    done: list[str] = []
+    for migration in migrations():
+        if migration.version not in applied:
+            yield fill(migration.text, schema), ()
+            yield fill(_RECORD, schema), (migration.version, migration.name, migration.checksum)
+            done.append(migration.name)
+    return done
+
+
+def check(applied: dict[int, str], schema: str) -> None:
+    """Refuses a schema from a newer library, or one whose history is not ours."""
+    known = {migration.version: migration for migration in migrations()}
+    for version, checksum in applied.items():
+        if version not in known:
+            raise SchemaMismatch(_newer(schema, version))
+        if known[version].checksum != checksum:
+            raise SchemaMismatch(
+                f"migration {known[version].name} of schema {schema} was applied with other contents "
+                "than this library has; it was edited after its release, or the schema is not ours"
+            )
+
+
+def run_sync(dsn: str, schema: str) -> list[str]:
+    """Applies what is pending; the names of what was applied."""
+    with psycopg.connect(dsn) as conn, conn.transaction():
+        plan = steps(schema)
+        rows: list[tuple[Any, ...]] = []
+        try:
+            sql, params = next(plan)
+            while True:
+                cursor = conn.execute(sql, params or None)
+                rows = cursor.fetchall() if cursor.description else []
+                sql, params = plan.send(rows)
+        except StopIteration as finished:
+            return list(finished.value)
+
+
+async def run(dsn: str, schema: str) -> list[str]:
+    """Applies what is pending; the names of what was applied."""
+    async with await psycopg.AsyncConnection.connect(dsn) as conn, conn.transaction():
+        plan = steps(schema)
+        try:
+            sql, params = next(plan)
+            while True:
+                cursor = await conn.execute(sql, params or None)
+                rows = await cursor.fetchall() if cursor.description else []
+                sql, params = plan.send(rows)
+        except StopIteration as finished:
+            return list(finished.value)
+
+
+def script(schema: str) -> str:
+    """All migrations as one SQL script, for those who run SQL themselves. Safe to run again is not
+    promised: it is for a database without the schema."""
+    parts = ["begin;", f"{fill(_LOCK, schema)};", f"{fill(_LEDGER, schema).strip()};"]
+    for migration in migrations():
+        parts += [f"-- {migration.name}", fill(migration.text, schema).strip()]
+        parts.append(
+            f'insert into "{schema}".migration (version, name, checksum) '
+            f"values ({migration.version}, '{migration.name}', '{migration.checksum}');"
+        )
+    return "\n\n".join([*parts, "commit;"]) + "\n"
+
+
+async def verify(conn: psycopg.AsyncConnection[Any], schema: str) -> None:
+    """Refuses a schema that is missing, older or newer."""
+    try:
+        row = await (await conn.execute(fill(_VERSION, schema))).fetchone()
+    except (pg.UndefinedTable, pg.InvalidSchemaName):
+        raise SchemaMismatch(_missing(schema)) from None
+    refuse(row[0] if row else None, schema)
+
+
+def verify_sync(conn: psycopg.Connection[Any], schema: str) -> None:
+    """Refuses a schema that is missing, older or newer."""
+    try:
+        row = conn.execute(fill(_VERSION, schema)).fetchone()
+    except (pg.UndefinedTable, pg.InvalidSchemaName):
+        raise SchemaMismatch(_missing(schema)) from None
+    refuse(row[0] if row else None, schema)
+
+
+def refuse(version: int | None, schema: str) -> None:
+    if version is None:
+        raise SchemaMismatch(_missing(schema))
+    if version < newest():
+        raise SchemaMismatch(
+            f"schema {schema} is at version {version} and this library needs {newest()}; "
+            "run `headway migrate`"
+        )
+    if version > newest():
+        raise SchemaMismatch(_newer(schema, version))
+
+
+def _missing(schema: str) -> str:
+    return f"there is no Headway schema {schema!r} in this database; run `headway migrate`"
+
+
+def _newer(schema: str, version: int) -> str:
+    return (
+        f"schema {schema} is at version {version}, newer than this library ({newest()}); "
+        "upgrade the headway package"
+    )

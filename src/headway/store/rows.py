@@ -1,0 +1,181 @@
+"""What comes back from the database, as values. The only mapping of columns to fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from headway.core import codec
+from headway.core.failure import Envelope
+from headway.core.state import State
+from headway.store.statement import Row
+
+
+@dataclass(slots=True)
+class Claim:
+    """A worker's hold on a job: only `claim` makes one, and only one can be settled.
+
+    Fields are as claim.sql returns them; the payloads are JSON text, decoded once, by whoever runs
+    the job.
+    """
+
+    id: str
+    number: int
+    task: str
+    step: str
+    attempt: int
+    max_attempts: int
+    queue: str
+    priority: int
+    seq: int
+    input: str
+    options: str | None
+    headers: str | None
+
+
+class Lane(NamedTuple):
+    """One queue at one priority: the unit of order."""
+
+    queue: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes that have ready jobs, and the newest seq drawn before they were read."""
+
+    newest: int
+    found: list[Lane]
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    count: int
+    last_run_at: datetime | None
+    next_due_in: float | None
+    """Seconds until the next scheduled job is due; none if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job, live or archived. `error` and `result` are there once it has ended."""
+
+    id: UUID
+    task: str
+    queue: str
+    step: str
+    state: State
+    priority: int
+    attempt: int
+    max_attempts: int
+    run_at: datetime
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker: int | None
+    error: Envelope | None = None
+    input: Any = None
+    result: Any = None
+    headers: dict[str, str] | None = None
+    progress: dict[str, Any] | None = None
+    expires_at: datetime | None = None
+    cancelling: bool = False
+
+    @classmethod
+    def whole(cls, row: Row) -> JobRow:
+        """From job.sql."""
+        (*narrow, input_, result, error, headers, progress, expires_at, cancelling) = row
+        payloads = [_json(text) for text in (error, input_, result, headers, progress)]
+        return cls(*[*_plain(narrow), *payloads, expires_at, cancelling])
+
+    @classmethod
+    def narrow(cls, row: Row) -> JobRow:
+        """From jobs.sql, which reads no payloads."""
+        (*narrow, error) = row
+        return cls(*[*_plain(narrow), _json(error)])
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    step: str
+    attempt: int
+    claim: int
+    started_at: datetime | None
+    finished_at: datetime
+    worker: int | None
+    error: Envelope
+
+    @classmethod
+    def of(cls, row: Row) -> AttemptRow:
+        return cls(*[*row[:-1], _json(row[-1])])
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRow:
+    """Whether a job has ended, and with what."""
+
+    state: State
+    result: str | None
+    error: Envelope | None
+
+    @classmethod
+    def of(cls, row: Row) -> OutcomeRow:
+        state, result, error = row
+        return cls(State(_char(state)), result, _json(error))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    name: str
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    waiting: int
+    oldest_ready_age: float | None
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    id: int
+    name: str
+    version: str
+    slots: int
+    queues: list[str]
+    tasks: list[str]
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+    silent_for: float
+    sweeps: bool
+
+    @classmethod
+    def of(cls, row: Row) -> WorkerRow:
+        id_, name, version, slots, queues, tasks, *rest = row
+        return cls(id_, name, version, slots, _json(queues), _json(tasks), *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    in_recovery: bool
+    version: str
+    now: datetime
+
+
+def _plain(row: list[Any]) -> list[Any]:
+    row[4] = State(_char(row[4]))
+    return row
+
+
+def _char(value: str | bytes) -> str:
+    # psycopg reads "char" as bytes or text depending on the format it came in.
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _json(value: str | None) -> Any:
+    return None if value is None else codec.decode(value)

@@ -1,0 +1,26 @@
+-- scheduled -> ready, for what is due (I6); then says when the next one is.
+-- `since` is the promoter's cursor: what was promoted before it lies dead at the start of the index.
+-- Any number of promoters may run: they skip what another holds.
+with due as materialized (
+  select ctid from {schema}.job
+  where state = 's' and run_at <= coalesce(%(now)s, now()) and run_at >= %(since)s::timestamptz
+  order by run_at
+  limit %(limit)s
+  for no key update skip locked
+),
+up as (
+  update {schema}.job set state = 'r', seq = nextval('{schema}.job_seq')
+  where ctid = any (array(select ctid from due))
+  returning queue, priority, run_at
+),
+rung as (
+  select pg_notify(%(channel)s::text, 'ready ' || string_agg(distinct priority::text, ',') || ' ' || queue)
+  from up where %(channel)s::text is not null
+  group by queue
+)
+select (select count(*) from up),
+       (select max(run_at) from up),
+       extract(epoch from (
+         select min(run_at) from {schema}.job where state = 's' and run_at > coalesce(%(now)s, now())
+       ) - coalesce(%(now)s, now()))::double precision,
+       (select count(*) from rung)

@@ -1,0 +1,38 @@
+-- running -> scheduled | ready: a retry, a snooze, a return.
+-- Fenced like finish.sql. `d` is the delay in seconds; `b` gives the attempt back; `f` keeps the
+-- job's place in its lane (a return), where a retry goes to the tail. A job that was asked to stop
+-- is left alone and reported: it must not run again, and the settler ends it as cancelled instead.
+with verdict as (
+  select * from jsonb_to_recordset(%(verdicts)s::jsonb)
+    as v(i uuid, c integer, d double precision, b boolean, f boolean, e jsonb)
+),
+back as (
+  update {schema}.job j
+  set state = case when v.d > 0 then 's'::"char" else 'r'::"char" end,
+      run_at = coalesce(%(now)s, now()) + make_interval(secs => v.d),
+      seq = case when v.f then j.seq else nextval('{schema}.job_seq') end,
+      attempt = j.attempt - v.b::integer,
+      worker_id = null,
+      progress = null
+  from verdict v
+  where j.id = v.i and j.claim = v.c and j.state = 'x' and not j.cancelling
+  returning j.id, j.queue, j.priority, j.state, j.claim, j.attempt, j.step, j.claimed_at, v.e
+),
+noted as (
+  insert into {schema}.attempt (job_id, started_at, finished_at, worker_id, claim, attempt, step, error)
+  select id, claimed_at, coalesce(%(now)s, now()), %(worker)s, claim, attempt, step, e
+  from back where e is not null
+),
+rung as (
+  select pg_notify(%(channel)s::text, 'ready ' || string_agg(distinct priority::text, ',') || ' ' || queue)
+  from back where state = 'r' and %(channel)s::text is not null
+  group by queue
+  union all
+  select pg_notify(%(channel)s::text, 'later')
+  from back where state = 's' and %(channel)s::text is not null
+  group by state
+)
+select i::text as id
+from verdict v where not exists (select 1 from back b where b.id = v.i)
+union all
+select null from rung

@@ -1,0 +1,17 @@
+-- Extends this worker's lease, and its duty if it has it or nobody else does. No row comes back if
+-- the lease had run out: others may have its jobs already, and it must begin anew.
+with alive as (
+  update {schema}.worker
+  set seen_at = coalesce(%(now)s, now()),
+      expires_at = coalesce(%(now)s, now()) + make_interval(secs => %(lease)s)
+  where id = %(worker)s and expires_at > coalesce(%(now)s, now())
+  returning id, expires_at
+),
+duty as (
+  insert into {schema}.duty (name, worker_id, expires_at)
+  select 'sweeps', id, expires_at from alive
+  on conflict (name) do update set worker_id = excluded.worker_id, expires_at = excluded.expires_at
+  where duty.worker_id = excluded.worker_id or duty.expires_at <= coalesce(%(now)s, now())
+  returning worker_id
+)
+select exists (select 1 from duty) from alive

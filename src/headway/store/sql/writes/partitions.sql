@@ -1,0 +1,4 @@
+-- Makes the archive's partitions ahead of time and drops those past retention.
+select {schema}.add_partitions(coalesce(%(now)s, now()), 3),
+       {schema}.drop_partitions(coalesce(%(now)s, now()), make_interval(secs => %(succeeded)s),
+                                make_interval(secs => %(failed)s))
