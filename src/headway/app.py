@@ -26,7 +26,7 @@ from headway.errors import ConfigError, UnknownTask
 from headway.handle import Job
 from headway.queues import Queues
 from headway.session import Session
-from headway.task import Task, TaskDecorator
+from headway.task import Task, TaskDecorator, Unnamed
 from headway.version import __version__
 
 P = ParamSpec("P")
@@ -82,6 +82,13 @@ class Headway:
 
     # -- definitions ------------------------------------------------------------------------------
 
+    # The same overloads as TaskDecorator's, for the reasons given there.
+    @overload
+    def task(
+        self, function: Callable[Concatenate[Unnamed, ...], Awaitable[R]], /
+    ) -> Task[..., R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Unnamed, ...], R], /) -> Task[..., R]: ...
     @overload
     def task(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Task[P, R]: ...
     @overload

@@ -182,7 +182,7 @@ class _Wait:
         self._timeout = timeout
         limit = optional_seconds(timeout, name="timeout")
         self._until = None if limit is None else monotonic() + limit
-        self.tries = -1
+        self.tries = 0
 
     def left(self) -> float | None:
         """Seconds left; counts a try, and raises when there are none."""

@@ -80,16 +80,21 @@ class Session:
         """The same for one waiting thread."""
         return SyncListener(self.target, self.target.done_channel)
 
+    async def ready_client(self) -> Client:
+        """The client; what may take a while before there is one does not hold up the loop."""
+        if "client" not in self.__dict__:
+            await asyncio.to_thread(lambda: self.client)
+        return self.client
+
     async def open(self) -> None:
         """Opens the pool and checks the schema."""
-        client = await asyncio.to_thread(lambda: self.client)
-        await client.open()
+        await (await self.ready_client()).open()
 
     async def close(self) -> None:
         """Closes what this event loop opened."""
         results = self._results.pop(asyncio.get_running_loop(), None)
         if results is not None:
-            await results.abort()
+            await results.stop()
         if "client" in self.__dict__:
             await self.client.close()
 

@@ -158,8 +158,8 @@ class Bound(Generic[P, R]):
         )
 
     async def _send(self, made: list[NewJob]) -> None:
-        client = self._session.client if made else None
-        if client is not None:
+        if made:
+            client = await self._session.ready_client()
             await client.run_all(
                 self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
             )
@@ -234,9 +234,23 @@ class Task(Bound[P, R]):
         return Bound(self._session, self.definition, options)
 
 
-class TaskDecorator(Protocol):
-    """What `@hw.task(...)` does to a function: async or plain, with a Context first or without."""
+class Unnamed:
+    """For type checkers: no parameter is annotated with it, so only `Any` and `object` accept it."""
 
+
+class TaskDecorator(Protocol):
+    """What `@hw.task(...)` does to a function: async or plain, with a Context first or without.
+
+    A first parameter that accepts anything also accepts a Context, and is none: such a function comes
+    first, and its calls are left unchecked rather than refused.
+    """
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Unnamed, ...], Awaitable[R]], /
+    ) -> Task[..., R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Unnamed, ...], R], /) -> Task[..., R]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[Context, P], Awaitable[R]], /

@@ -94,8 +94,8 @@ def public() -> Iterator[Path]:
     place = Path(tempfile.mkdtemp(prefix="headway-test-", dir="/tmp"))
     place.chmod(0o755)
     yield place
-    for lock in list(place.rglob("*.watchdog.lock")):
-        clean_up(lock.parent)
+    for root in [path.parent for path in place.rglob(".gitignore")]:
+        clean_up(root)
     shutil.rmtree(place)
 
 

@@ -50,6 +50,28 @@ def test_root_leaves_a_private_parent_as_it_is(root, tmp_path, ask, existing):
 
 
 @as_root
+def test_root_changes_nothing_behind_a_link_of_somebody_else(root, tmp_path):
+    private = tmp_path / "private"
+    private.mkdir(0o700)
+    root.mkdir()
+    (root / "elsewhere").symlink_to(private)
+    with pytest.raises(EmbeddedUnavailable):
+        start(root)
+    assert mode(private) == 0o700
+
+
+@as_root
+def test_root_finds_its_data_again_when_the_parent_is_private_no_more(public, ask):
+    public.chmod(0o700)
+    with start(public / ".headway") as server:
+        ask(server.dsn, "create table kept as select 42 as n")
+    public.chmod(0o755)
+    with start(public / ".headway") as again:
+        assert ask(again.dsn, "select n from kept") == 42
+        assert again.data == server.data
+
+
+@as_root
 def test_root_with_a_strict_umask(public, ask):
     before = os.umask(0o077)
     try:

@@ -65,6 +65,10 @@ class Definition:
         return inspect.signature(self.function)
 
     @cached_property
+    def timeout_seconds(self) -> float | None:
+        return optional_seconds(self.timeout)
+
+    @cached_property
     def context_parameter(self) -> str | None:
         """The name of the first parameter, if it is annotated `Context`."""
         first = next(iter(self._signature.parameters.values()), None)

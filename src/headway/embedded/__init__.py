@@ -11,7 +11,7 @@ pid in a file at the first reuse of that pid. The kernel closes the files of a d
 fail, so every fact here is a `flock` that somebody does or does not hold:
 
     pg18.clients.lock    each client holds it shared, from start() to close() or to its death
-    pg18.watchdog.lock   the watchdog holds it, so: held <=> a watchdog lives
+    pg18.watchdog.lock   the watchdog holds it, so: held <=> a watchdog lives (or initdb at work)
     pg18.guard.lock      whoever starts or stops the server holds it meanwhile
 
 The watchdog (`watchdog.py`) is a small detached process, the parent of the postmaster. It sleeps in
@@ -43,6 +43,7 @@ that `nobody` cannot reach are copied, once per version, to `/var/cache/headway/
 **Reach.** No TCP: a socket in a directory of `/tmp` that only this user may enter (as root:
 root and `nobody`), which is why there is no password. Everyone is the superuser `postgres`.
 Durability is PostgreSQL's own: a commit is on disk. Only `initdb` does not wait for the disk.
+Another major version of the binaries begins with other data (`pg19`), and leaves the old as it is.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.embedded.binaries import Binaries
+from headway.embedded.locks import Lock
 from headway.embedded.places import Account
 from headway.errors import EmbeddedUnavailable
 
@@ -35,21 +36,24 @@ class Home:
         return self.root / f"pg{self.major}.{name}.lock"
 
 
-def create_data(home: Home, binaries: Binaries, account: Account) -> None:
-    """Make `home.data` in one step: a name that exists is complete, whoever was killed when."""
+def create_data(home: Home, binaries: Binaries, account: Account, lease: Lock) -> None:
+    """Make `home.data` in one step: a name that exists is complete, whoever was killed when.
+
+    `initdb` shares the watchdog's lock: if we are killed, it is waited for, and then cleared away.
+    """
     for unfinished in home.root.glob(f"{home.data.name}.init-*"):
         shutil.rmtree(unfinished, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(prefix=f"{home.data.name}.init-", dir=home.root))
     try:
         account.own(draft)
-        _initdb(draft, binaries, account)
+        _initdb(draft, binaries, account, lease)
         draft.rename(home.data)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
 
 
-def _initdb(data: Path, binaries: Binaries, account: Account) -> None:
+def _initdb(data: Path, binaries: Binaries, account: Account, lease: Lock) -> None:
     done = subprocess.run(
         [
             *(binaries.bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust"),
@@ -62,6 +66,7 @@ def _initdb(data: Path, binaries: Binaries, account: Account) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         timeout=PATIENCE,
+        pass_fds=[lease.fd],
         user=account.user,
         group=account.group,
         extra_groups=account.extra_groups,

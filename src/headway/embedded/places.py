@@ -32,6 +32,10 @@ class Account:
     def extra_groups(self) -> list[int] | None:
         return None if self.user is None else []
 
+    @property
+    def arguments(self) -> list[str]:
+        return ["" if number is None else str(number) for number in (self.user, self.group)]
+
     def reaches(self, path: Path) -> bool:
         """May this account enter every directory down to `path`, and enter or execute `path`?"""
         return self.user is None or all(self._may_enter(each) for each in (path, *path.parents))
@@ -70,11 +74,12 @@ def make_home(root: Path, major: int) -> Path:
     if make_directory(root, 0o711 if os.geteuid() == 0 else 0o700):
         (root / ".gitignore").write_text("*\n")
     root = root.resolve()
-    data = root / f"pg{major}"
-    if data.exists() or choose_account(data).reaches(root):
+    data, link = root / f"pg{major}", root / "elsewhere"
+    if os.geteuid() != 0 or data.exists():
         return root
-    link = root / "elsewhere"
     if not link.is_symlink():
+        if choose_account(data).reaches(root):
+            return root
         # A random name and not one made from the path: who deletes ./.headway wants to start anew.
         project = re.sub(r"[^A-Za-z0-9_-]", "_", root.parent.name)[:40]
         home = Path(tempfile.mkdtemp(prefix=f"{project}-", dir=make_common(STATE)))
@@ -82,7 +87,9 @@ def make_home(root: Path, major: int) -> Path:
             link.symlink_to(home)
         except FileExistsError:
             home.rmdir()  # another process was faster
-    return make_common(link.resolve())
+    home = link.resolve()
+    # A link that somebody else made may lead anywhere: nothing to be changed there.
+    return make_common(home) if home.parent == STATE.resolve() else home
 
 
 def make_directory(path: Path, mode: int) -> bool:

@@ -78,8 +78,6 @@ def start(
 def _join(home: Home, binaries: Binaries, settings: Mapping[str, str], guard: Lock) -> Postmaster:
     """A server that is ready, with a watchdog that has seen us. The guard is held throughout."""
     account = choose_account(home.data)
-    if not home.data.exists():
-        create_data(home, reachable(binaries, account), account)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         last = Postmaster.read(home.data)
@@ -89,18 +87,20 @@ def _join(home: Home, binaries: Binaries, settings: Mapping[str, str], guard: Lo
         except BlockingIOError:
             if running and running.status == "ready":
                 return running
-            time.sleep(0.01)  # its starter was killed, or it was: one of the two ends in a moment
+            time.sleep(0.01)  # its starter was killed, or it was: it is about to serve, or to end
             continue
         with lease:
+            programs = reachable(binaries, account)
+            if not home.data.exists():
+                create_data(home, programs, account, lease)
             socket_dir = socket_directory(home.data, guard.fd, account)
             if running and running.serves(home.data):
                 if running.socket_dir != str(socket_dir):
                     return running  # started by hand, and not ours to stop
                 running.stop(home.data)
             clear_remains(home.data, socket_dir)
-            postgres = reachable(binaries, account).bin / "postgres"
             options = [f"--{name}={value}" for name, value in settings.items()]
-            command = [str(postgres), f"-D{home.data}", *options, f"-k{socket_dir}"]
+            command = [f"{programs.bin}/postgres", f"-D{home.data}", *options, f"-k{socket_dir}"]
             _launch(home, command, account, socket_dir, lease, last)
     raise EmbeddedUnavailable(
         f"the server in {home.data} neither started nor stopped in {PATIENCE:.0f} s; see {home.log}"
@@ -124,10 +124,7 @@ def _launch(
             [
                 *(sys.executable, "-I", "-S", watchdog.__file__),
                 *(home.lock("clients"), home.lock("guard"), home.data, socket_dir),
-                *(
-                    "" if number is None else str(number)
-                    for number in (account.user, account.group)
-                ),
+                *account.arguments,
                 *command,
             ],
             cwd="/",

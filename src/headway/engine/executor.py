@@ -18,7 +18,7 @@ from headway.core import codec, failure
 from headway.core.clock import monotonic, wall
 from headway.core.context import Context
 from headway.core.definition import Definition
-from headway.core.duration import in_words, optional_seconds
+from headway.core.duration import in_words
 from headway.core.retry import Retry
 from headway.core.verdict import Broke, Outcome, Raised, Returned, Stopped, Verdict, decide
 from headway.engine.invoke import Injector, Overrides
@@ -42,7 +42,10 @@ class Running:
     since: float
     timeout: float | None = None
     policy: Retry | None = None
+    entered: bool = False
+    """Its coroutine has begun: before that, cancelling it would end it without a verdict."""
     started: bool = False
+    """The handler has begun."""
     task: asyncio.Task[None] | None = None
     reason: Reason | None = None
     context: Context | None = None
@@ -113,7 +116,8 @@ class Executor:
         running.reason = reason
         if running.context is not None:
             running.context.stop()
-        running.task.cancel()
+        if running.entered:
+            running.task.cancel()
 
     def stop_all(self, reason: Reason, *, unstarted_only: bool = False) -> None:
         for running in list(self._running.values()):
@@ -138,8 +142,9 @@ class Executor:
 
     async def _run(self, running: Running) -> None:
         claim = running.claim
+        running.entered = True
         try:
-            outcome = await self._outcome(running)
+            outcome = (running.reason and self._stopped(running)) or await self._outcome(running)
         except BaseException as error:  # nothing a job does may end the worker
             outcome = Raised(error)
         verdict = decide(
@@ -198,7 +203,7 @@ class Executor:
 
     def _prepare(self, running: Running) -> None:
         definition = running.definition
-        running.timeout = optional_seconds(definition.timeout)
+        running.timeout = definition.timeout_seconds
         if running.claim.options is not None:
             options = codec.decode(running.claim.options)
             running.timeout = options.get("timeout", running.timeout)

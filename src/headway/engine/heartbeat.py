@@ -9,6 +9,7 @@ stops claiming at the first heartbeat that fails.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 
 from headway.core.clock import Clock, monotonic
@@ -54,34 +55,40 @@ class Heartbeat(Service):
         if self.worker_id == 0:
             self.worker_id = await self._link.run(self._register())
         try:
-            await self._beat(sent_at)
+            return await self._beat(sent_at)
         except BaseException:
             self._trust(0)
             raise
-        return self._lease / _BEATS_PER_LEASE if self.worker_id else 0
 
     async def close(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
         await self._link.close()
 
-    async def _beat(self, sent_at: float) -> None:
+    async def _beat(self, sent_at: float) -> float:
         # A job started since the last beat cannot have been lost: its claim proved the lease.
         old = [r.claim for r in self._executor.running.values() if r.since <= self._last_beat]
         beat = fleet.heartbeat(self.worker_id, self._lease, self._clock.now())
-        duty, held = await self._link.run_all(beat, jobs.held(old))
-        if duty is None:
+        answers = await self._link.run_all(beat, jobs.held(old))
+        found: fleet.Beat | None = answers[0]
+        held: dict[str, bool] = answers[1]
+        if found is None:
             log.error("worker %d was given up by the fleet; it begins anew", self.worker_id)
             self._expire()
-            return
+            return 0
         self._last_beat = sent_at
         self._renewed(sent_at)
-        self._duty(duty)
+        self._duty(found.duty)
         for claim in old:
             if claim.id not in held:
                 self._executor.stop(claim.id, "lost")
             elif held[claim.id]:
                 self._executor.stop(claim.id, "cancel")
+        rest = self._lease / _BEATS_PER_LEASE
+        if found.duty or found.duty_runs_for is None:
+            return rest
+        # A duty whose holder went silent is taken over when its lease ends, not a beat later.
+        return min(rest, max(0.05, found.duty_runs_for + random.uniform(0.02, 0.1)))
 
     def _renewed(self, since: float) -> None:
         if self._alarm is not None:

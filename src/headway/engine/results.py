@@ -16,6 +16,8 @@ _TRY_AGAIN = 60.0
 class Results(Service):
     """Wakes those who wait when their job has ended; where nothing can be heard they poll."""
 
+    waits_long = True
+
     def __init__(self, target: Target, channel: str | None) -> None:
         super().__init__()
         self._listener = Listener(target, channel) if channel else None

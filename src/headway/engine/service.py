@@ -23,6 +23,9 @@ _LONGEST_PAUSE = 5.0
 class Service(ABC):
     """A loop that turns until it is stopped."""
 
+    waits_long = False
+    """Its turn lasts until something happens: stopping it means cancelling that."""
+
     def __init__(self) -> None:
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -49,19 +52,14 @@ class Service(ABC):
         self._woken.set()
 
     async def stop(self) -> None:
-        """Lets the turn under way finish, and no other begin."""
+        """Lets the turn under way finish (one that only waits is cancelled), and no other begin."""
         self.stopping = True
         self.wake()
+        if self._task is not None and self.waits_long:
+            self._task.cancel()
         if self._task is not None:
             await asyncio.wait([self._task])
             self._task = None
-
-    async def abort(self) -> None:
-        """Stops without waiting for the turn under way."""
-        self.stopping = True
-        if self._task is not None:
-            self._task.cancel()
-        await self.stop()
 
     async def _run(self) -> None:
         try:

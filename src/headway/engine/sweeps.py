@@ -37,7 +37,7 @@ def sweeps(target: Target, keep: Retention, lease: float) -> list[Sweep]:
         Sweep(
             "rescue",
             lambda now: jobs.rescue(target, _BATCH, now),
-            min(5.0, lease / 6),
+            min(1.0, lease / 6),
             lambda done: (
                 f"took {done[0] + done[1]} jobs back from lost workers; {done[1]} had no attempt left"
                 if any(done)
@@ -105,6 +105,11 @@ class Promoter(Duty):
         self._net = net
         self._since: datetime | None = None
         self._budget = ScanBudget()
+
+    def later(self) -> None:
+        """Something was scheduled: it may be due before what is slept for."""
+        if self._on_duty:
+            self.wake()
 
     async def turn(self) -> float | None:
         began, full = monotonic(), self._budget.allows()

@@ -39,13 +39,13 @@ class Threads:
     async def call(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """The function's value. When cancelled, stops the thread first; `Abandoned` if it would not."""
         call = _Call(function, arguments)
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._pool, contextvars.copy_context().run, call.run)
+        submitted = self._pool.submit(contextvars.copy_context().run, call.run)
+        running = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            if running.cancel():
-                raise
+            if submitted.cancel():
+                raise  # no thread had taken it up
             call.interrupt()
             await asyncio.wait([running], timeout=_PATIENCE)
             if not running.done():
@@ -78,6 +78,9 @@ class _Call:
         except Interrupted:
             # A future does not take a BaseException of ours any further than this thread.
             raise RuntimeError("interrupted") from None
+        except StopIteration as error:
+            # Nor can it carry this one: awaiting it would end the wrong loop.
+            raise RuntimeError("the handler raised StopIteration") from error
 
     def interrupt(self) -> None:
         with self._lock:

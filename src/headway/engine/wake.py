@@ -15,6 +15,8 @@ _TRY_AGAIN = 60.0
 class Wake(Service):
     """Listens for as long as it can; says so when it cannot, so that others poll instead."""
 
+    waits_long = True
+
     def __init__(
         self,
         target: Target,

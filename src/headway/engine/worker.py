@@ -22,6 +22,7 @@ from headway.engine.claimer import Claimer
 from headway.engine.exchange import Exchange
 from headway.engine.executor import Executor
 from headway.engine.heartbeat import Heartbeat
+from headway.engine.idle import IdleWatch
 from headway.engine.invoke import Overrides
 from headway.engine.notes import Notes
 from headway.engine.service import Service, log
@@ -106,6 +107,7 @@ class Worker:
             duty=self._on_duty,
         )
         self._slots_of = slots_of
+        self._watch: IdleWatch | None = None
         self._stop = asyncio.Event()
         self._told_twice = False
 
@@ -131,14 +133,18 @@ class Worker:
         for number in heeded:
             loop.add_signal_handler(number, self.stop)
         try:
+            await self._duties.verify()
             services = self._services()
             for service in services:
                 service.start()
             log.info("serving %s with %d slots", ", ".join(self._queues), self._options.concurrency)
             try:
                 await self._stop.wait()
-                await self._drain()
+            except asyncio.CancelledError:
+                self._executor.stop_all("shutdown")
+                raise
             finally:
+                await self._drain()
                 await self._close(services)
             return self.report
         finally:
@@ -147,11 +153,15 @@ class Worker:
 
     async def run_until_idle(self) -> Report:
         """Serves until nothing is ready, running or due."""
-        async with asyncio.TaskGroup() as group:
-            watching = group.create_task(self._stop_when_idle())
-            report = await self.run()
-            watching.cancel()
-        return report
+        self._watch = IdleWatch(
+            Link(self._target),
+            lambda: jobs.idle(list(self._queues), self._tasks, self._clock.now()),
+            self._executor,
+            self._exchange.settler,
+            between=self._promoter.wake,
+            idle=self.stop,
+        )
+        return await self.run()
 
     # -- wiring -----------------------------------------------------------------------------------
 
@@ -169,11 +179,13 @@ class Worker:
                 self._target,
                 channel,
                 ready=self._ready,
-                later=self._promoter.wake,
+                later=self._promoter.later,
                 cancel=lambda job_id: self._executor.stop(job_id, "cancel"),
                 listening=self._listening,
             )
             services.append(wake)
+        if self._watch is not None:
+            services.append(self._watch)
         return services
 
     def _register(self) -> Statement[int]:
@@ -208,20 +220,6 @@ class Worker:
 
     # -- ending -----------------------------------------------------------------------------------
 
-    async def _stop_when_idle(self) -> None:
-        link = Link(self._target)
-        try:
-            while True:
-                await self._executor.idle()
-                await self._exchange.settler.drained()
-                self._promoter.wake()
-                if await link.run(jobs.idle(list(self._queues), self._tasks, self._clock.now())):
-                    break
-                await asyncio.sleep(0.02)
-        finally:
-            await link.close()
-            self.stop()
-
     async def _drain(self) -> None:
         """Lets what runs finish; what has not started goes back at once (G11)."""
         self._exchange.draining = True
@@ -240,9 +238,8 @@ class Worker:
             log.error("stopping with %d verdicts unsettled", self._exchange.settler.unsettled)
 
     async def _close(self, services: list[Service]) -> None:
-        # The listener's turn lasts as long as its connection: it has to be aborted.
         for service in reversed(services):
-            await (service.abort() if isinstance(service, Wake) else service.stop())
+            await service.stop()
         await self._executor.close()
         if self._exchange.worker_id:
             await self._retire()

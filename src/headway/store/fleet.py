@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from headway.core import codec
@@ -35,10 +36,19 @@ def register(
     return Statement("writes/register_worker", params, count)
 
 
-def heartbeat(worker: int, lease: float, now: Moment) -> Statement[bool | None]:
-    """Extends a worker's lease: whether it has the sweeps as its duty, or none if it was too late."""
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a heartbeat found: whether the sweeps are this worker's duty, and for how long (seconds)
+    they were someone's before it."""
+
+    duty: bool
+    duty_runs_for: float | None
+
+
+def heartbeat(worker: int, lease: float, now: Moment) -> Statement[Beat | None]:
+    """Extends a worker's lease; none if it was too late."""
     params = {"worker": worker, "lease": lease, "now": now}
-    return Statement("writes/heartbeat", params, _duty)
+    return Statement("writes/heartbeat", params, _beat)
 
 
 def retire(worker: int, now: Moment) -> Statement[bool]:
@@ -73,5 +83,5 @@ def resume(target: Target, queue: str) -> Statement[bool]:
     return Statement("writes/resume_queue", params, exists)
 
 
-def _duty(rows: Sequence[Row]) -> bool | None:
-    return bool(rows[0][0]) if rows else None
+def _beat(rows: Sequence[Row]) -> Beat | None:
+    return Beat(*rows[0]) if rows else None

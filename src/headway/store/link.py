@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from psycopg import AsyncCursor
 
 from headway.errors import HeadwayError
-from headway.store import connect
+from headway.store import connect, migrate
 from headway.store.connect import AsyncLink, Target
 from headway.store.faults import DRIVER_ERRORS, is_passing, translate
 from headway.store.statement import Statement, text
@@ -54,6 +54,15 @@ class Link:
                 # What the server made of it is not known; neither is the connection's state.
                 await self._drop()
                 raise
+
+    async def verify(self) -> None:
+        """Connects, and refuses a schema that does not fit this library."""
+        async with self._turn:
+            try:
+                await migrate.verify(await self._connection(), self.target.schema)
+            except DRIVER_ERRORS as error:
+                await self._drop()
+                raise translate(error) from error
 
     async def close(self) -> None:
         async with self._turn:

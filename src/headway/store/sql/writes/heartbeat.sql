@@ -1,5 +1,6 @@
 -- Extends this worker's lease, and its duty if it has it or nobody else does. No row comes back if
--- the lease had run out: others may have its jobs already, and it must begin anew.
+-- the lease had run out: others may have its jobs already, and it must begin anew. The second column
+-- is how long the duty's lease still runs (as it was before), so that it can be taken over on time.
 with alive as (
   update {schema}.worker
   set seen_at = coalesce(%(now)s, now()),
@@ -14,4 +15,7 @@ duty as (
   where duty.worker_id = excluded.worker_id or duty.expires_at <= coalesce(%(now)s, now())
   returning worker_id
 )
-select exists (select 1 from duty) from alive
+select exists (select 1 from duty),
+       (select extract(epoch from d.expires_at - coalesce(%(now)s, now()))::double precision
+        from {schema}.duty d where d.name = 'sweeps')
+from alive

@@ -1,0 +1,146 @@
+"""Jobs per second of one worker over a backlog of no-op async jobs, results kept.
+
+    .venv/bin/python -m benchmarks.throughput [--jobs 100000] [--rounds 3] [--slots 2000] [--dsn DSN]
+
+Beside it, in the same run and interleaved: the raw SQL loop, which is the worker's own claim and
+settle statements back to back on one connection with nothing in between; and both again while
+another session holds a snapshot open, so that nothing that dies can be removed. The pin is taken
+after the backlog is in place and before the drain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import uvloop
+
+from benchmarks.measure import Meter, Reading, machine, median, server, spread
+from headway import Headway
+from headway.core.verdict import Verdict
+from headway.engine.worker import Worker
+from headway.store import fleet, jobs
+from headway.store.connect import connect
+from headway.store.jobs import Ask, Settled
+from headway.store.link import Link
+from headway.store.rows import Lane
+
+BATCH = 500
+
+
+def app(dsn: str) -> Headway:
+    hw = Headway(dsn)
+
+    @hw.task
+    async def noop(n: int) -> int:
+        return n
+
+    return hw
+
+
+async def fill(hw: Headway, count: int) -> None:
+    await hw.migrate()
+    async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
+        await conn.execute("truncate headway.job, headway.archive, headway.attempt")
+        noop = hw.tasks["noop"]
+        for start in range(0, count, 20_000):
+            await noop.enqueue_many({"n": n} for n in range(start, min(start + 20_000, count)))
+        await conn.execute("vacuum analyze headway.job")
+        await conn.execute("checkpoint")
+
+
+async def raw(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
+    """Claim, settle, claim, settle: what the statements alone allow on one connection."""
+    target = hw.session.target
+    link = Link(target)
+    worker = await link.run(fleet.register("raw", "-", slots, ["default"], ["noop"], 3600, None))
+    verdict = Verdict("succeed", result=b"1")
+    cursor = done = 0
+    meter.start()
+    while done < count:
+        ask = Ask(Lane("default", 0), cursor, BATCH, ("noop",))
+        claims = await link.run(jobs.claim(worker, [ask], BATCH, None))
+        if not claims:
+            break
+        cursor = max(claim.seq for claim in claims)
+        lost = await link.run(jobs.finish(target, [Settled(c, verdict) for c in claims], None))
+        assert not lost
+        done += len(claims)
+    reading = meter.stop(done)
+    await link.run(fleet.retire(worker, None))
+    await link.close()
+    return reading
+
+
+async def headway(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
+    """One worker process, from its start until the last verdict is written."""
+    worker: Worker = hw.worker(concurrency=slots, batch=BATCH)
+    meter.start()
+    running = asyncio.create_task(worker.run())
+    while worker.report.total < count:
+        await asyncio.sleep(0.005)
+    reading = meter.stop(worker.report.total)
+    worker.stop()
+    await running
+    return reading
+
+
+Run = Callable[[Headway, int, int, Meter], Coroutine[Any, Any, Reading]]
+CASES: dict[str, tuple[Run, bool]] = {
+    "raw SQL": (raw, False),
+    "headway": (headway, False),
+    "raw SQL, snapshot held": (raw, True),
+    "headway, snapshot held": (headway, True),
+}
+
+
+async def one(dsn: str, run: Run, pinned: bool, count: int, slots: int) -> Reading:
+    async with AsyncExitStack() as stack:
+        hw = await stack.enter_async_context(app(dsn))
+        await fill(hw, count)
+        if pinned:
+            pin = await stack.enter_async_context(await connect(hw.session.target))
+            await pin.execute("begin isolation level repeatable read")
+            await pin.execute("select count(*) from headway.worker")
+        meter = Meter(hw.dsn)
+        try:
+            return await run(hw, count, slots, meter)
+        finally:
+            meter.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slots", type=int, default=2_000)
+    parser.add_argument("--dsn")
+    options = parser.parse_args()
+    readings: dict[str, list[Reading]] = {name: [] for name in CASES}
+    with tempfile.TemporaryDirectory() as folder, server(options.dsn, Path(folder)) as dsn:
+        Headway(dsn).migrate_sync()
+        print(f"{options.jobs:,} jobs, {options.slots} slots, {options.rounds} rounds; {machine(dsn)}")
+        for number in range(options.rounds):
+            for name, (run, pinned) in CASES.items():
+                reading = uvloop.run(one(dsn, run, pinned, options.jobs, options.slots))
+                readings[name].append(reading)
+                print(f"  round {number + 1}  {name:24} {reading.rate:10,.0f} jobs/s", flush=True)
+    print(f"\n{'':24} {'jobs/s':>8}  {'spread':>18}  python  backend  WAL B/job  (medians, us/job)")
+    for name, runs in readings.items():
+        print(
+            f"{name:24} {median(runs, 'rate'):8,.0f}  {spread(runs):>18}  {median(runs, 'python_us'):6.1f}"
+            f"  {median(runs, 'backend_us'):7.1f}  {median(runs, 'wal_bytes'):9,.0f}"
+        )
+    rate = {name: median(runs, "rate") for name, runs in readings.items()}
+    print(f"\nheadway / raw SQL: {rate['headway'] / rate['raw SQL']:.2f}")
+    print(f"snapshot held / not: {rate['headway, snapshot held'] / rate['headway']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Options that commands share, and the app that they make of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from headway.app import Headway
+from headway.core.config import DEFAULT_SCHEMA
+from headway.core.duration import seconds
+from headway.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEBUG = "headway.debug"
+
+
+def wants_traceback(ctx: click.Context) -> bool:
+    """Whether `--debug` was given to the command that runs."""
+    return bool(ctx.meta.get(_DEBUG))
+
+
+def debug(command: F) -> F:
+    """Adds `--debug`."""
+
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        ctx.meta[_DEBUG] = value
+
+    return click.option(
+        "--debug",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=remember,
+        help="Show the traceback of an error.",
+    )(command)
+
+
+def place(command: F) -> F:
+    """Adds `--dsn` and `--schema`, both none if not given."""
+    dsn = click.option("--dsn", metavar="DSN", help="The database; see `headway --help`.")
+    schema = click.option(
+        "--schema", metavar="NAME", help=f"Headway's schema in it (default: {DEFAULT_SCHEMA})."
+    )
+    return dsn(schema(debug(command)))
+
+
+def database(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options above; the command's first argument is an app without tasks on that place."""
+
+    @functools.wraps(command)
+    def run(*, dsn: str | None, schema: str | None, **options: Any) -> None:
+        hw = Headway(dsn, schema=schema or DEFAULT_SCHEMA, pool_size=1)
+        try:
+            command(hw, **options)
+        finally:
+            hw.close_sync()
+
+    return place(run)
+
+
+def as_json(command: F) -> F:
+    """Adds `--json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print JSON, for programs, and nothing else."
+    )(command)
+
+
+class DurationType(click.ParamType):
+    """"90s", "10m", "1h30m", or a number of seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return seconds(float(value))
+        except ValueError:
+            pass
+        try:
+            return seconds(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+
+
+class QueueType(click.ParamType):
+    """A queue to serve, with its weight: `mail` or `mail:20`."""
+
+    name = "queue"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        name, colon, weight = str(value).rpartition(":")
+        if not colon:
+            return str(value), 1
+        if not weight.isdecimal() or int(weight) < 1:
+            self.fail(f"{value!r}: the weight of a queue is a whole number, 1 or more", param, ctx)
+        return name, int(weight)
+
+
+DURATION = DurationType()
+QUEUE = QueueType()
+
+
+def given(**options: Any) -> Mapping[str, Any]:
+    """The options that were given; those that were not leave the default where it is defined."""
+    return {name: value for name, value in options.items() if value is not None}
