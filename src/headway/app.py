@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from headway.core.config import (
@@ -15,6 +15,7 @@ from headway.core.config import (
     MAX_PAYLOAD_BYTES,
     Retention,
     WorkerOptions,
+    WorkerSettings,
 )
 from headway.core.context import Context
 from headway.core.definition import Definition, ExecutorKind
@@ -152,6 +153,13 @@ class Headway:
 
         return define if function is None else define(function)
 
+    def get_task(self, name: str) -> Task[..., Any]:
+        """The task of this name; UnknownTask if the app has none."""
+        if name not in self.tasks:
+            known = ", ".join(sorted(self.tasks)) or "none"
+            raise UnknownTask(f"no task {name!r} in this app; it knows {known}")
+        return self.tasks[name]
+
     def job(self, job_id: UUID | str) -> Job[Any]:
         """A handle on any job, by its id. Does not look whether it exists."""
         try:
@@ -161,7 +169,7 @@ class Headway:
 
     async def enqueue(self, task: str, /, **arguments: Any) -> Job[Any]:
         """Enqueues by name, for callers who have no task object; checked all the same."""
-        return await self._task(task).enqueue(**arguments)
+        return await self.get_task(task).enqueue(**arguments)
 
     # -- opening and closing ----------------------------------------------------------------------
 
@@ -203,57 +211,41 @@ class Headway:
     # -- workers ----------------------------------------------------------------------------------
 
     async def run_worker(
-        self,
-        *,
-        queues: Mapping[str, int] | None = None,
-        concurrency: int = 100,
-        signals: bool = True,
-        **options: Any,
+        self, *, signals: bool = True, **settings: Unpack[WorkerSettings]
     ) -> Report:
         """Runs a worker until SIGTERM or SIGINT (or, without `signals`, until cancelled).
 
-        Further options are those of `WorkerOptions`.
+        Settings are the fields of `WorkerOptions`.
         """
-        worker = self.worker(queues=queues, concurrency=concurrency, **options)
-        return await worker.run(signals=signals)
+        return await self.worker(**settings).run(signals=signals)
 
-    async def run_until_idle(
-        self, *, queues: Mapping[str, int] | None = None, concurrency: int = 100, **options: Any
-    ) -> Report:
+    async def run_until_idle(self, **settings: Unpack[WorkerSettings]) -> Report:
         """Runs what is due and returns when nothing is left to run now; for tests and scripts."""
-        return await self.worker(queues=queues, concurrency=concurrency, **options).run_until_idle()
+        return await self.worker(**settings).run_until_idle()
 
-    def run_until_idle_sync(self, **options: Any) -> Report:
+    def run_until_idle_sync(self, **settings: Unpack[WorkerSettings]) -> Report:
         """As `run_until_idle`, where no event loop runs."""
 
         async def main() -> Report:
             try:
-                return await self.run_until_idle(**options)
+                return await self.run_until_idle(**settings)
             finally:
                 await self.session.close()
 
         return loop.run(main())
 
-    def worker(
-        self, *, queues: Mapping[str, int] | None = None, concurrency: int = 100, **options: Any
-    ) -> Worker:
+    def worker(self, **settings: Unpack[WorkerSettings]) -> Worker:
         """A worker that is not running yet; for those who start and stop it themselves."""
         return Worker(
             self.session.target,
             {name: task.definition for name, task in self.tasks.items()},
-            WorkerOptions(queues=queues or {}, concurrency=concurrency, **options),
+            WorkerOptions(**settings),
             version=__version__,
             clock=self.session.clock,
             keep=self.retention,
             max_result=self.session.max_payload_bytes,
             overrides=self.dependency_overrides,
         )
-
-    def _task(self, name: str) -> Task[..., Any]:
-        if name not in self.tasks:
-            known = ", ".join(sorted(self.tasks)) or "none"
-            raise UnknownTask(f"no task {name!r} in this app; it knows {known}")
-        return self.tasks[name]
 
 
 _KINDS = {"async": "a coroutine", "thread": "a plain"}

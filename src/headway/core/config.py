@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypedDict
 
 from headway.core.duration import Duration, seconds
 from headway.errors import ConfigError
@@ -15,7 +16,7 @@ DEFAULT_QUEUE = "default"
 DEFAULT_SCHEMA = "headway"
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _PRIORITIES = range(-32_768, 32_768)
 
@@ -61,6 +62,20 @@ class Retention:
         for name in ("succeeded", "failed"):
             if seconds(getattr(self, name), name=f"retention of {name} jobs") < 86_400:
                 raise ConfigError(f"retention of {name} jobs must be a day or more")
+
+
+class WorkerSettings(TypedDict, total=False):
+    """The fields of `WorkerOptions` as keyword arguments, for functions that pass them on."""
+
+    queues: Mapping[str, int]
+    concurrency: int
+    lease: Duration
+    grace: Duration
+    poll: Duration
+    poll_alone: Duration
+    listen: bool
+    processes: int
+    batch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

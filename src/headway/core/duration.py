@@ -31,7 +31,8 @@ def seconds(value: Duration, *, name: str = "duration") -> float:
         case bool():
             raise ConfigError(_explain(value, name))
         case int() | float():
-            total = float(value)
+            # Compared before it is converted: a whole number may be larger than any float.
+            total = math.inf if value > _LONGEST else float(value)
         case _:
             raise ConfigError(_explain(value, name))
     if not math.isfinite(total) or not 0 <= total <= _LONGEST:

@@ -56,14 +56,14 @@ def _name(error: BaseException) -> str:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:  # a __str__ that raises must not hide that the job failed
+    except BaseException as broken:  # a __str__ that raises must not hide that the job failed
         return f"<no message: its __str__ raised {type(broken).__name__}>"
 
 
 def _format(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception:
+    except BaseException:
         return "".join(traceback.format_tb(error.__traceback__))
 
 
@@ -74,7 +74,8 @@ def _causes(error: BaseException) -> list[BaseException]:
         following = current.__cause__ or (
             None if current.__suppress_context__ else current.__context__
         )
-        if following is None or following in found:
+        # By identity: an exception may have an __eq__ of its own.
+        if following is None or any(following is one for one in found):
             break
         found.append(following)
         current = following

@@ -38,10 +38,10 @@ class Retry:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        if not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
+        if not _is_whole(self.max_attempts) or not 1 <= self.max_attempts <= _MOST_ATTEMPTS:
             raise ConfigError(
-                f"max_attempts {self.max_attempts!r} must be between 1 and {_MOST_ATTEMPTS}; "
-                "1 means no retry"
+                f"max_attempts {self.max_attempts!r} must be a whole number from 1 to "
+                f"{_MOST_ATTEMPTS}; 1 means no retry"
             )
         if not callable(self.backoff) and self.backoff not in _SHAPES:
             raise ConfigError(
@@ -50,6 +50,9 @@ class Retry:
             )
         if not 0 <= self.jitter <= 1:
             raise ConfigError(f"jitter {self.jitter!r} must be between 0 and 1")
+        for name, kinds in (("on", self.on), ("never", self.never)):
+            if not isinstance(kinds, tuple) or not all(map(_is_exception, kinds)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigError(f"{name}={kinds!r} must be a tuple of exception classes")
         seconds(self.base, name="base")
         seconds(self.cap, name="cap")
 
@@ -63,7 +66,7 @@ class Retry:
         A jitter of 0.5 spreads the delay over 50 to 100 % of its target, so that what failed
         together does not come back together. The cap holds for every shape.
         """
-        base = seconds(self.base)
+        base, cap = seconds(self.base), seconds(self.cap)
         match self.backoff:
             case "exponential":
                 target = base * 2.0 ** min(attempt - 1, _LARGEST_EXPONENT)
@@ -72,8 +75,11 @@ class Retry:
             case "constant":
                 target = base
             case _:
-                target = seconds(self.backoff(attempt), name="backoff")
-        target = min(target, seconds(self.cap))
+                wanted = self.backoff(attempt)
+                # A number may grow beyond what a duration can be; the cap comes first.
+                beyond = isinstance(wanted, int | float) and wanted > cap
+                target = cap if beyond else seconds(wanted, name="backoff")
+        target = min(target, cap)
         return target * (1 - self.jitter) + target * self.jitter * chance
 
     def stored(self) -> dict[str, Any]:
@@ -97,3 +103,11 @@ class Retry:
     def with_stored(self, stored: Mapping[str, Any]) -> Retry:
         """The task's policy, with the numbers that the job brought along."""
         return replace(self, **stored)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_exception(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)

@@ -12,7 +12,7 @@ from headway.core import failure
 from headway.core.duration import seconds
 from headway.core.failure import Envelope
 from headway.core.retry import Retry
-from headway.errors import ConfigError, Fatal, InvalidInput, Snooze
+from headway.errors import Fatal, InvalidInput, Snooze
 
 Kind = Literal["succeed", "fail", "cancel", "retry", "snooze", "release"]
 
@@ -94,15 +94,16 @@ def _after(
         return Verdict("fail", error=error)
     try:
         return Verdict("retry", error=error, delay=policy.delay(attempt, chance))
-    except Exception as broken:
+    except BaseException as broken:
         # A backoff function of the user's that raises must not lose the job: its error is kept, and
         # the job fails rather than being tried at a moment nobody chose.
-        note = f"{error.get('message', '')} (and its backoff function raised {broken!r})"
+        why = failure.envelope_of(broken)
+        note = f"{error.get('message', '')} (its backoff function raised {why['type']}: {why['message']})"
         return Verdict("fail", error=error | {"message": note})
 
 
 def _snoozed(snooze: Snooze) -> Verdict:
     try:
         return Verdict("snooze", delay=seconds(snooze.delay, name="Snooze"))
-    except ConfigError as error:
+    except Exception as error:  # no duration, or a subclass that never said one
         return Verdict("fail", error=failure.envelope_of(error))

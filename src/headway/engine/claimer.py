@@ -4,7 +4,9 @@ A lane is an append-only log, so the claimer remembers how far it has read each 
  - at once when a batch came back full, or when a hint (a notification) says that there may be work;
  - behind its cursors normally, from the start of every lane when the scan budget allows it;
  - again after the poll interval, as a net under lost hints.
-A task with slots of its own is asked for on lines of its own, each with room for just as many.
+A task with slots of its own is asked for on a line of its own, with room for just as many, and on one
+lane at a time, so that several lanes never bring more than its slots: the next lane is asked when
+the one before was found empty.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ class Claimer:
         self._batch = batch
         self._lanes: dict[str, set[int]] = {queue: {0} for queue in queues}
         self._cursors: dict[Line, int] = {}
+        self._empty: set[Line] = set()
         self._budget = ScanBudget()
         self._hinted = True
         self._owed = False
@@ -68,20 +71,28 @@ class Claimer:
             if lane.queue not in self._lanes:
                 return False
             self._lanes[lane.queue].add(lane.priority)
+            self._empty -= {(lane.queue, lane.priority, task) for task in self._slots_of}
+        else:
+            self._empty.clear()
         self._hinted = True
         return True
 
     def next(self, free: int, running_of: Callable[[str], int], poll: float) -> Plan | float | None:
         """The claim to make now with `free` slots; or how long to rest, none if until a slot is free."""
         room = min(free, self._batch)
-        full = self._budget.allows()
-        asks = self._asks(room, full, running_of) if room > 0 else {}
-        if not asks:
+        own_room = {
+            task: min(room, slots - running_of(task)) for task, slots in self._slots_of.items()
+        }
+        if room <= 0 or not (self._shared or any(limit > 0 for limit in own_room.values())):
             return None
+        full = self._budget.allows()
         until_poll = self._asked_at + poll - monotonic()
+        if full or until_poll <= 0:
+            self._empty.clear()
         if self._hinted or until_poll <= 0 or (self._owed and full):
             self._hinted = False
-            return Plan(asks, room, full)
+            if asks := self._asks(room, own_room, full):
+                return Plan(asks, room, full)
         return min(until_poll, self._budget.wait()) if self._owed else until_poll
 
     def learn(self, plan: Plan, claims: Sequence[Claim], lanes: Lanes | None) -> None:
@@ -101,6 +112,7 @@ class Claimer:
         exhausted = len(claims) < plan.room
         if exhausted:
             self._owed = not plan.full
+            self._note_empty(plan, taken)
         else:
             self._hinted = True
         if plan.full:
@@ -112,21 +124,30 @@ class Claimer:
         """A claim came to nothing: what it was to find is still there."""
         self._hinted = True
 
-    def _asks(self, room: int, full: bool, running_of: Callable[[str], int]) -> dict[Line, Ask]:
-        lines: list[tuple[str | None, int, tuple[str, ...]]] = []
-        if self._shared:
-            lines.append((None, room, self._shared))
-        for name, slots in self._slots_of.items():
-            if (limit := min(room, slots - running_of(name))) > 0:
-                lines.append((name, limit, (name,)))
+    def _asks(self, room: int, own_room: dict[str, int], full: bool) -> dict[Line, Ask]:
         asks: dict[Line, Ask] = {}
         for queue in self._in_turn():
             for priority in sorted(self._lanes[queue], reverse=True):
-                for task, limit, names in lines:
+                line: Line = (queue, priority, None)
+                if self._shared:
+                    asks[line] = self._ask(line, room, self._shared, full)
+                for task in [task for task, limit in own_room.items() if limit > 0]:
                     line = (queue, priority, task)
-                    cursor = 0 if full else self._cursors.get(line, 0)
-                    asks[line] = Ask(Lane(queue, priority), cursor, limit, names)
+                    if line not in self._empty:
+                        asks[line] = self._ask(line, own_room.pop(task), (task,), full)
         return asks
+
+    def _ask(self, line: Line, room: int, tasks: tuple[str, ...], full: bool) -> Ask:
+        cursor = 0 if full else self._cursors.get(line, 0)
+        return Ask(Lane(line[0], line[1]), cursor, room, tasks)
+
+    def _note_empty(self, plan: Plan, taken: Counter[Line]) -> None:
+        """Of tasks with slots of their own: the lanes found empty, and whether there are more to ask."""
+        for line, ask in plan.asks.items():
+            if line[2] is not None and taken[line] < ask.room:
+                self._empty.add(line)
+                known = sum(1 for other in self._empty if other[2] == line[2])
+                self._hinted |= known < sum(map(len, self._lanes.values()))
 
     def _in_turn(self) -> list[str]:
         """Queues, the one that had least for its weight first."""

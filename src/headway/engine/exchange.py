@@ -7,9 +7,12 @@ the next batch: batches follow demand by themselves, and nothing waits for a fix
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from headway.core.clock import Clock, monotonic
+from headway.core.verdict import RELEASE
 from headway.engine.claimer import Claimer, Plan
 from headway.engine.executor import Executor
 from headway.engine.service import Service, log
@@ -17,6 +20,7 @@ from headway.engine.settler import Batch, Settler
 from headway.store import jobs
 from headway.store.faults import is_about_data
 from headway.store.link import Link
+from headway.store.rows import Claim
 from headway.store.statement import Statement
 
 _ORPHANS_APPEAR_WITHIN = 60.0
@@ -39,13 +43,25 @@ class Exchange(Service):
         self._executor: Executor | None = None
         self._orphans_until = 0.0
         self._orphans_at = 0.0
+        self._turning = asyncio.Lock()
 
     def serve(self, executor: Executor) -> None:
         """Claims are for this executor."""
         self._executor = executor
 
+    async def drain(self) -> None:
+        """Claims nothing more; returns when no claim is under way either."""
+        self.draining = True
+        async with self._turning:
+            pass
+
     async def turn(self) -> float | None:
+        async with self._turning:
+            return await self._turn()
+
+    async def _turn(self) -> float | None:
         await self._adopt_orphans()
+        asked_by = self.worker_id
         batch, plan = self.settler.take(), self._plan()
         if not isinstance(plan, Plan):
             if batch is None:
@@ -56,11 +72,21 @@ class Exchange(Service):
             self.settler.sent(batch, answers.get("finish", ()), answers.get("requeue", ()))
         if plan is not None and self._executor is not None:
             self._claimer.learn(plan, answers["claim"], answers.get("lanes"))
-            self._executor.start(answers["claim"])
+            self._receive(answers["claim"], asked_by)
         return 0
 
     async def close(self) -> None:
         await self._link.close()
+
+    def _receive(self, claims: Sequence[Claim], asked_by: int) -> None:
+        """Starts what was claimed, unless the reply took so long that it may not be ours any more, or
+        the worker is stopping: then it goes back, as far as it still can (the settling is fenced)."""
+        assert self._executor is not None
+        if asked_by == self.worker_id and not self.draining:
+            self._executor.start(claims)
+        else:
+            for claim in claims:
+                self.settler.add(claim, RELEASE)
 
     def _plan(self) -> Plan | float | None:
         if self._executor is None or self.worker_id == 0 or self.draining:
@@ -104,8 +130,9 @@ class Exchange(Service):
         if self._executor is None:
             return
         known = [*self._executor.running, *self.settler.unsettled_ids()]
-        orphans = await self._link.run(jobs.orphans(self.worker_id, known))
+        asked_by = self.worker_id
+        orphans = await self._link.run(jobs.orphans(asked_by, known))
         self._orphans_at = now + _ORPHANS_EVERY
         if orphans:
             log.info("took on %d jobs from a claim whose reply was lost", len(orphans))
-            self._executor.start(orphans)
+            self._receive(orphans, asked_by)

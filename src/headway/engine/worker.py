@@ -217,15 +217,16 @@ class Worker:
     def _slot_free(self, definition: Definition) -> None:
         if definition.name in self._slots_of:
             self._claimer.hint()
+        self._exchange.wake()
 
     # -- ending -----------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
         """Lets what runs finish; what has not started goes back at once (G11)."""
-        self._exchange.draining = True
-        self._executor.stop_all("shutdown", unstarted_only=True)
         try:
             async with asyncio.timeout(seconds(self._options.grace)):
+                await self._exchange.drain()
+                self._executor.stop_all("shutdown", unstarted_only=True)
                 await self._executor.idle()
         except TimeoutError:
             log.warning("%d jobs did not finish within the grace", len(self._executor.running))

@@ -1,0 +1,194 @@
+"""One job on this worker, from its claim to its outcome: decode, call, and know why it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Literal
+from uuid import UUID
+
+from headway.core import codec, failure
+from headway.core.clock import wall
+from headway.core.context import Context
+from headway.core.definition import Definition
+from headway.core.duration import in_words
+from headway.core.retry import Retry
+from headway.core.verdict import Broke, Outcome, Raised, Returned, Stopped
+from headway.engine.invoke import Injector, Overrides
+from headway.engine.processes import Processes
+from headway.engine.threads import Abandoned, Threads
+from headway.errors import InvalidInput
+from headway.store.rows import Claim
+
+Reason = Literal["timeout", "cancel", "lost", "shutdown"]
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A claimed job and what is known of its attempt so far."""
+
+    claim: Claim
+    definition: Definition
+    since: float
+    timeout: float | None = None
+    policy: Retry | None = None
+    entered: bool = False
+    """Its coroutine has begun: before that, cancelling it would end it without a verdict."""
+    started: bool = False
+    """The handler has begun."""
+    task: asyncio.Task[None] | None = None
+    reason: Reason | None = None
+    """Why it is to stop, if it is."""
+    context: Context | None = None
+    timer: asyncio.TimerHandle | None = None
+    abandoned: asyncio.Future[Any] | None = None
+    """Ends when a thread that would not stop does."""
+
+
+class Handlers:
+    """Calls handlers on the loop, in threads and in processes."""
+
+    def __init__(
+        self,
+        *,
+        threads: int,
+        processes: int,
+        max_result: int,
+        overrides: Overrides,
+        stop: Callable[[str, Reason], None],
+        note: Callable[[Claim, dict[str, Any]], None],
+    ) -> None:
+        """`stop` is how a timeout stops a job, `note` where its progress goes."""
+        self._threads = Threads(threads)
+        self._processes = Processes(processes)
+        self._injector = Injector(overrides)
+        self._max_result = max_result
+        self._stop = stop
+        self._note = note
+
+    async def close(self) -> None:
+        self._threads.close()
+        self._processes.close()
+        await self._injector.close()
+
+    async def outcome(self, running: Running) -> Outcome:
+        """What the attempt came to. Total: whatever the handler does, this returns."""
+        definition = running.definition
+        try:
+            if running.reason is not None:
+                raise asyncio.CancelledError  # stopped before it began
+            self._prepare(running)
+            if definition.executor == "process":
+                return await self._processes.call(
+                    definition,
+                    self._context(running),
+                    running.claim.input,
+                    lambda: self._begin(running),
+                    partial(self._note, running.claim),
+                )
+            arguments = definition.parameters.decode(running.claim.input)
+            self._begin(running)
+            return self._returned(await self._call(running, arguments))
+        except asyncio.CancelledError as error:
+            return _stopped(running) or Raised(error)
+        except Abandoned as error:
+            running.abandoned = error.done
+            return _stopped(running) or Raised(error)
+        except BaseException as error:  # nothing a job does may end the worker
+            return Raised(error)
+        finally:
+            if running.timer is not None:
+                running.timer.cancel()
+
+    async def _call(self, running: Running, arguments: dict[str, Any]) -> Any:
+        definition = running.definition
+        if definition.context_parameter is not None:
+            arguments[definition.context_parameter] = self._context(running)
+        async with AsyncExitStack() if definition.dependencies else _NOTHING as stack:
+            if stack is not None:
+                arguments |= await self._injector.resolve(
+                    definition.dependencies, stack, lambda: self._context(running)
+                )
+            if definition.executor == "async":
+                return await definition.function(**arguments)
+            return await self._threads.call(definition.function, arguments)
+
+    def _prepare(self, running: Running) -> None:
+        """The task's options, and the job's own where it brought some."""
+        running.timeout = running.definition.timeout_seconds
+        if running.claim.options is not None:
+            options = codec.decode(running.claim.options)
+            running.timeout = options.get("timeout", running.timeout)
+            if "retry" in options:
+                running.policy = running.definition.retry.with_stored(options["retry"])
+
+    def _begin(self, running: Running) -> None:
+        running.started = True
+        if running.timeout is not None:
+            running.timer = asyncio.get_running_loop().call_later(
+                running.timeout, self._stop, running.claim.id, "timeout"
+            )
+
+    def _returned(self, value: Any) -> Outcome:
+        try:
+            return Returned(codec.check_size(codec.encode(value), self._max_result, "the result"))
+        except InvalidInput as error:
+            envelope = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
+            return Broke(envelope, again=False)
+
+    def _context(self, running: Running) -> Context:
+        if running.context is None:
+            claim, timeout = running.claim, running.timeout
+            loop = asyncio.get_running_loop()
+            running.context = Context(
+                job_id=UUID(claim.id),
+                task=claim.task,
+                queue=claim.queue,
+                attempt=claim.attempt,
+                max_attempts=claim.max_attempts,
+                headers={} if claim.headers is None else codec.decode(claim.headers),
+                deadline=None if timeout is None else wall() + timedelta(seconds=timeout),
+                _note=partial(_note_from_any_thread, loop, partial(self._note, claim)),
+                _stopped=running.reason is not None,
+            )
+        return running.context
+
+
+class _Nothing:
+    """A context that costs nothing, for handlers that depend on nothing."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+def _stopped(running: Running) -> Outcome | None:
+    """The outcome of an attempt that was stopped; none if nobody stopped it."""
+    match running.reason:
+        case "timeout":
+            words = f"timed out after {in_words(running.timeout or 0)}"
+            return Broke(failure.envelope(failure.TIMED_OUT, words), again=True)
+        case "cancel":
+            return Stopped("cancel")
+        case "shutdown" | "lost":
+            # Of a lost claim nothing is written anyway: the settling finds it gone.
+            return Stopped("shutdown")
+        case None:
+            return None  # the handler raised CancelledError by itself: an error like others
+
+
+def _note_from_any_thread(
+    loop: asyncio.AbstractEventLoop,
+    note: Callable[[dict[str, Any]], None],
+    progress: dict[str, Any],
+) -> None:
+    loop.call_soon_threadsafe(note, progress)
