@@ -75,7 +75,7 @@ def test_a_client_killed_at_any_point_of_a_start_leaves_nothing_running(root, wa
     if state == "warm":
         start(root).close()
         watch.wait_until_stopped()
-    for milliseconds in (0, 10, 20, 30, 40, 60, 80):
+    for milliseconds in (0, 15, 30, 50, 80):
         victim = hold(root)
         deadline = time.monotonic() + 20
         while not _is_held(watch.lock("guard")) and time.monotonic() < deadline:

@@ -85,10 +85,8 @@ class Service(ABC):
         return 0
 
     async def _rest(self, seconds: float | None) -> None:
-        if seconds == 0:
-            # Nothing is due later than now, but others get their turn in between.
-            await asyncio.sleep(0)
-        elif not self.stopping:
+        # A turn that asks for another at once has waited for the database: others had theirs meanwhile.
+        if seconds != 0 and not self.stopping:
             timer = (
                 None
                 if seconds is None
