@@ -16,6 +16,7 @@ from headway import embedded
 from headway.core.clock import Clock
 from headway.core.config import check_schema, database_url
 from headway.engine.results import Results
+from headway.errors import ConfigError
 from headway.store import migrate
 from headway.store.client import Client
 from headway.store.connect import Target, complete_dsn
@@ -37,7 +38,7 @@ class Session:
         local: Path,
     ) -> None:
         self._given_dsn = dsn
-        self._schema = check_schema(schema)
+        self.schema = check_schema(schema)
         self._notify = notify
         self._pool_size = pool_size
         self._local = local
@@ -56,16 +57,23 @@ class Session:
             if self._server is None:
                 self._server = embedded.start(self._local)
                 # A server of our own needs no one's leave to be set up.
-                migrate.run_sync(self._server.dsn, self._schema)
+                migrate.run_sync(self._server.dsn, self.schema)
             return self._server.dsn
 
     @cached_property
     def target(self) -> Target:
-        return Target(complete_dsn(self.dsn), self._schema, self._notify)
+        return Target(complete_dsn(self.dsn), self.schema, self._notify)
 
     @cached_property
     def client(self) -> Client:
         return Client(self.target, pool_size=self._pool_size)
+
+    def redirect(self, *, dsn: str | None = None, schema: str | None = None) -> None:
+        """Uses another database or schema than the app was made with; before anything is opened."""
+        if "target" in self.__dict__ or self._server is not None:
+            raise ConfigError("the app is in use already; say where the database is before that")
+        self._given_dsn = dsn or self._given_dsn
+        self.schema = check_schema(schema) if schema else self.schema
 
     async def results(self) -> Results:
         """Who listens for the ends of jobs on this event loop."""
@@ -113,7 +121,7 @@ class Session:
         """Creates or upgrades the schema; the names of the migrations applied."""
         try:
             return await migrate.run(
-                complete_dsn(await asyncio.to_thread(lambda: self.dsn)), self._schema
+                complete_dsn(await asyncio.to_thread(lambda: self.dsn)), self.schema
             )
         except DRIVER_ERRORS as error:
             raise translate(error) from error
@@ -121,6 +129,6 @@ class Session:
     def migrate_sync(self) -> list[str]:
         """As `migrate`."""
         try:
-            return migrate.run_sync(complete_dsn(self.dsn), self._schema)
+            return migrate.run_sync(complete_dsn(self.dsn), self.schema)
         except DRIVER_ERRORS as error:
             raise translate(error) from error

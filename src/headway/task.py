@@ -50,7 +50,9 @@ class Options:
         optional_seconds(self.ttl, name="ttl")
         if self.delay is not None and self.at is not None:
             raise ConfigError("delay and at both say when; give one of them")
-        if self.at is not None and self.at.tzinfo is None:
+        if self.at is not None and not isinstance(self.at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"at={self.at!r} is not a datetime")
+        if self.at is not None and self.at.utcoffset() is None:
             raise ConfigError(f"at={self.at!r} has no time zone; give it one, e.g. tzinfo=UTC")
         if self.priority is not None:
             check_priority(self.priority)
@@ -128,6 +130,10 @@ class Bound(Generic[P, R]):
                     )
                 made.append(call)
                 continue
+            if not isinstance(call, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidInput(
+                    f"item {position} is {call!r}; give a mapping of arguments or task.call(...)"
+                )
             try:
                 made.append(self._call((), dict(call)))
             except InvalidInput as error:

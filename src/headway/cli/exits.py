@@ -1,6 +1,10 @@
-"""Exit codes, and which error means which."""
+"""Exit codes, which error means which, and the one line that it says."""
 
 from __future__ import annotations
+
+from typing import IO, Any
+
+import click
 
 from headway.errors import (
     DatabaseError,
@@ -31,3 +35,17 @@ def exit_code(error: HeadwayError) -> int:
             return UNREACHABLE
         case _:
             return WRONG
+
+
+def complain(words: str) -> None:
+    """One line on standard error."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {' '.join(words.split())}", err=True)
+
+
+class DoesNotHold(click.ClickException):
+    """Nothing is broken, but what was asked for is not so."""
+
+    exit_code = DOES_NOT_HOLD
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        complain(self.message)

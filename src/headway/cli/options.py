@@ -69,44 +69,22 @@ def as_json(command: F) -> F:
     )(command)
 
 
-class DurationType(click.ParamType):
-    """"90s", "10m", "1h30m", or a number of seconds."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            return seconds(float(value))
-        except ValueError:
-            pass
-        try:
-            return seconds(value)
-        except ConfigError as error:
-            self.fail(str(error), param, ctx)
+def duration(text: str) -> float:
+    """Reads "90s", "10m", "1h30m" or a number of seconds."""
+    try:
+        return seconds(float(text) if text.replace(".", "", 1).isdecimal() else text)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-class QueueType(click.ParamType):
-    """A queue to serve, with its weight: `mail` or `mail:20`."""
-
-    name = "queue"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value  # pyright: ignore[reportUnknownVariableType]
-        name, colon, weight = str(value).rpartition(":")
-        if not colon:
-            return str(value), 1
-        if not weight.isdecimal() or int(weight) < 1:
-            self.fail(f"{value!r}: the weight of a queue is a whole number, 1 or more", param, ctx)
-        return name, int(weight)
-
-
-DURATION = DurationType()
-QUEUE = QueueType()
+def weighted_queue(text: str) -> tuple[str, int]:
+    """Reads a queue to serve with its weight: `mail` or `mail:20`."""
+    name, colon, weight = text.rpartition(":")
+    if not colon:
+        return text, 1
+    if not weight.isdecimal() or int(weight) < 1:
+        raise click.BadParameter(f"{text!r}: a queue's weight is a whole number, 1 or more")
+    return name, int(weight)
 
 
 def given(**options: Any) -> Mapping[str, Any]:

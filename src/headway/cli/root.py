@@ -7,13 +7,19 @@ from typing import Any
 
 import click
 
-from headway.cli.exits import DEFECT, exit_code
+from headway.cli.exits import DEFECT, complain, exit_code
 from headway.cli.options import wants_traceback
 from headway.errors import HeadwayError
 from headway.version import __version__
 
-_COMMANDS = {
+COMMANDS = {
+    "init": "headway.cli.init:init",
+    "migrate": "headway.cli.migrate:migrate",
     "worker": "headway.cli.worker:worker",
+    "worker-list": "headway.cli.workers:worker_list",
+    "job": "headway.cli.job:job",
+    "queue": "headway.cli.queue:queue",
+    "health": "headway.cli.health:health",
 }
 """In the order of `headway --help`. A module is imported when its command is asked for."""
 
@@ -22,12 +28,12 @@ class Root(click.Group):
     """Commands by name, and one place where an error becomes a line and a code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
+        module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
 
@@ -39,20 +45,16 @@ class Root(click.Group):
         except HeadwayError as error:
             if wants_traceback(ctx):
                 raise
-            _complain(str(error))
+            complain(str(error))
             ctx.exit(exit_code(error))
         except Exception as error:
             if wants_traceback(ctx):
                 raise
-            _complain(
+            complain(
                 f"this is a defect of Headway: {type(error).__name__}: {error}; "
                 "--debug shows where it happened"
             )
             ctx.exit(DEFECT)
-
-
-def _complain(words: str) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {' '.join(words.split())}", err=True)
 
 
 _EPILOG = """

@@ -9,20 +9,24 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from headway.app import Headway
 from headway.cli.exits import OK
 from headway.cli.loading import load_app
-from headway.cli.options import DURATION, QUEUE, given, place
+from headway.cli.options import duration, given, place, weighted_queue
+from headway.core.clock import monotonic
+from headway.core.config import WorkerOptions
+from headway.core.duration import seconds
 from headway.engine import logs, loop
 from headway.engine.supervisor import Leash, Supervisor
 
 log = logging.getLogger("headway.worker")
 
 _LEVELS = ("debug", "info", "warning", "error")
+_THREADS_END_WITHIN = 0.5
 
 
 @click.command
@@ -31,30 +35,54 @@ _LEVELS = ("debug", "info", "warning", "error")
     "-q",
     "--queue",
     "queues",
-    type=QUEUE,
+    type=weighted_queue,
     multiple=True,
     metavar="NAME[:WEIGHT]",
     help="A queue to serve; repeat for more. Without any: all that the app's tasks name.",
 )
 @click.option(
-    "-c", "--concurrency", type=click.IntRange(1), help="Jobs at once, per process (default: 100)."
+    "-c",
+    "--concurrency",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Jobs at once, per process (default: 100).",
 )
-@click.option("--processes", type=click.IntRange(1), default=1, help="Worker processes.")
 @click.option(
-    "--grace", type=DURATION, help="How long running jobs may take to finish (default: 30s)."
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Worker processes, under a supervisor that starts the dead again.",
 )
 @click.option(
-    "--lease", type=DURATION, help="How long it may go unheard before it is lost (default: 30s)."
+    "--grace",
+    type=duration,
+    metavar="DURATION",
+    help="How long running jobs may take to finish (default: 30s).",
 )
-@click.option("--poll", type=DURATION, help="How often to look without being told of work.")
+@click.option(
+    "--lease",
+    type=duration,
+    metavar="DURATION",
+    help="How long it may go unheard before it is lost (default: 30s).",
+)
+@click.option(
+    "--poll",
+    type=duration,
+    metavar="DURATION",
+    help="How often to look without being told of work.",
+)
 @click.option("--listen/--no-listen", default=True, help="Whether to be told of work by NOTIFY.")
 @click.option(
     "--task-processes",
     type=click.IntRange(1),
+    metavar="N",
     help='Processes for tasks with executor="process" (default: one per core).',
 )
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 @click.option("--leash", type=int, hidden=True)
 @place
 def worker(
@@ -90,17 +118,14 @@ def worker(
         listen=listen,
         **{"poll" if listen else "poll_alone": poll},
     )
-    if processes > 1:
-        hw.worker(**options)  # what cannot work is said once, here, and not by every process
-        code = loop.run(_supervise(hw, processes, grace))
-    else:
-        code = loop.run(_serve(hw, options, leash))
-    _leave(code)
+    if processes > 1 and leash is None:
+        _leave(loop.run(_supervise(hw, options, processes)))
+    _leave(loop.run(_serve(hw, options, leash)))
 
 
 async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None) -> int:
+    worker = hw.worker(**options)  # complains of the app before the database is asked
     async with hw:
-        worker = hw.worker(**options)
         if leash is None:
             await worker.run(signals=True)
             return OK
@@ -111,16 +136,19 @@ async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None) -> 
         return OK
 
 
-async def _supervise(hw: Headway, processes: int, grace: float | None) -> int:
-    # Held open so that an embedded server outlives any one of the workers.
+async def _supervise(hw: Headway, options: Mapping[str, Any], processes: int) -> int:
+    # Opened for two reasons: what cannot work is said once, here, and not by every process; and an
+    # embedded server outlives any one of the workers.
+    hw.worker(**options)
     async with hw:
-        command = [sys.executable, "-m", "headway", *_without_processes(sys.argv[1:])]
-        return await Supervisor(command, processes, grace).run()
+        grace = seconds(WorkerOptions(**options).grace)
+        return await Supervisor(_command, processes, grace=grace).run()
 
 
-def _without_processes(arguments: list[str]) -> list[str]:
-    """The same command for one process: the last word on an option counts."""
-    return [*arguments, "--processes", "1"]
+def _command(leash: int) -> list[str]:
+    """This command again, for one worker."""
+    name, *rest = sys.argv[1:]
+    return [sys.executable, "-m", "headway", name, "--leash", str(leash), *rest]
 
 
 def _leave_on_signals(*, supervised: bool) -> None:
@@ -133,11 +161,14 @@ def _leave_on_signals(*, supervised: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN if supervised else leave)
 
 
-def _leave(code: int) -> None:
+def _leave(code: int) -> NoReturn:
     """Ends this process, also when a handler's thread would not stop."""
-    stuck = [t for t in threading.enumerate() if t.name.startswith("headway-") and not t.daemon]
-    if stuck:
-        log.warning("%d threads of handlers did not stop; leaving without them", len(stuck))
+    deadline = monotonic() + _THREADS_END_WITHIN
+    threads = [t for t in threading.enumerate() if t.name.startswith("headway-") and not t.daemon]
+    for thread in threads:
+        thread.join(max(0, deadline - monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        log.warning("a handler's thread did not stop; leaving without it")
         logging.shutdown()
         os._exit(code)
     raise SystemExit(code)

@@ -6,6 +6,7 @@ checked from the signature when enqueued and again when run. Nothing else encode
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -121,6 +122,6 @@ REQUIRED: Any = object()
 
 def _default(value: Any) -> Any:
     # msgspec refuses mutable defaults as they are, and so should a function; copy what is given.
-    if isinstance(value, list | dict | set):
-        return msgspec.field(default_factory=lambda: value.copy())  # pyright: ignore
+    if isinstance(value, list | dict | set | msgspec.Struct):
+        return msgspec.field(default_factory=lambda: copy.copy(value))  # pyright: ignore
     return value

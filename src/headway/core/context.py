@@ -9,7 +9,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from headway.core.failure import storable
+
 Note = Callable[[dict[str, Any]], None]
+
+_LONGEST_NOTE = 1_000
 
 log = logging.getLogger("headway.job")
 
@@ -70,7 +74,8 @@ class Context:
 
     def progress_sync(self, percent: float, message: str = "") -> None:
         """As `progress`, for plain functions."""
-        self._note({"percent": round(min(max(float(percent), 0.0), 100.0), 2), "message": message})
+        share = round(min(max(float(percent), 0.0), 100.0), 2)
+        self._note({"percent": share, "message": storable(str(message), _LONGEST_NOTE)})
 
     def stop(self) -> None:
         """For the worker: make `cancelled` true."""

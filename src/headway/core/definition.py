@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from headway.core import codec
 from headway.core.config import check_name, check_priority
@@ -142,6 +142,7 @@ def dependencies(function: Callable[..., Any]) -> dict[str, Dependency]:
 
 def annotation(function: Callable[..., Any], name: str) -> Any:
     """The type of one parameter; read alone, because others may name what is not importable."""
+    function = _written(function)
     raw = inspect.get_annotations(function).get(name, Any)
 
     class Alone:
@@ -161,3 +162,14 @@ def annotation(function: Callable[..., Any], name: str) -> Any:
             "a task's parameters must be importable where the function is defined"
         ) from error
     return hints[name]
+
+
+def _written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as someone wrote it, whose names its annotations use: behind decorators and
+    partials, and the one that makes or calls an object."""
+    function = inspect.unwrap(function)
+    while isinstance(function, partial):
+        function = inspect.unwrap(cast("partial[Any]", function).func)  # type: ignore[redundant-cast]
+    if inspect.isclass(function):
+        return cast("Callable[..., Any]", function.__init__)
+    return function if inspect.isroutine(function) else type(function).__call__

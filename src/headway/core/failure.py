@@ -28,17 +28,17 @@ Envelope = dict[str, Any]
 
 def envelope(kind: str, message: str) -> Envelope:
     """The envelope of a failure that is not an exception."""
-    return {"type": kind, "message": _storable(message, _LONGEST_MESSAGE)}
+    return {"type": kind, "message": storable(message, _LONGEST_MESSAGE)}
 
 
 def envelope_of(error: BaseException) -> Envelope:
     """The envelope of an exception, with its traceback and its chain of causes."""
     return {
         "type": _name(error),
-        "message": _storable(_text(error), _LONGEST_MESSAGE),
-        "traceback": _storable(_format(error), _LONGEST_TRACEBACK),
+        "message": storable(_text(error), _LONGEST_MESSAGE),
+        "traceback": storable(_format(error), _LONGEST_TRACEBACK),
         "chain": [
-            {"type": _name(cause), "message": _storable(_text(cause), _LONGEST_MESSAGE)}
+            {"type": _name(cause), "message": storable(_text(cause), _LONGEST_MESSAGE)}
             for cause in _causes(error)
         ],
     }
@@ -82,7 +82,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _storable(text: str, longest: int) -> str:
+def storable(text: str, longest: int) -> str:
     """Text that jsonb takes: no NUL, no lone surrogates; long text keeps its two ends."""
     clean = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     if len(clean) <= longest:

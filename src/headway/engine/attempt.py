@@ -64,7 +64,7 @@ class Handlers:
     ) -> None:
         """`stop` is how a timeout stops a job, `note` where its progress goes."""
         self._threads = Threads(threads)
-        self._processes = Processes(processes)
+        self._processes = Processes(processes, max_result)
         self._injector = Injector(overrides)
         self._max_result = max_result
         self._stop = stop

@@ -19,7 +19,7 @@ from headway.store import fleet, jobs
 from headway.store.link import Link
 from headway.store.statement import Statement
 
-_BEATS_PER_LEASE = 3
+BEATS_PER_LEASE = 3
 _MARGIN = 0.1
 
 
@@ -36,8 +36,13 @@ class Heartbeat(Service):
         register: Callable[[], Statement[int]],
         trust: Callable[[int], None],
         duty: Callable[[bool], None],
+        reconnect: Callable[[], None],
     ) -> None:
-        """`trust` is told the id to claim by, 0 for none; `duty` whether the sweeps are ours."""
+        """`trust` is told the id to claim by, 0 for none; `duty` whether the sweeps are ours.
+
+        `reconnect` is called when the lease is given up, and at the first beat after one that failed:
+        connections made before that may wait for answers that never come.
+        """
         super().__init__()
         self._link = link
         self._clock = clock
@@ -46,6 +51,8 @@ class Heartbeat(Service):
         self._register = register
         self._trust = trust
         self._duty = duty
+        self._reconnect = reconnect
+        self._failed = False
         self._alarm: asyncio.TimerHandle | None = None
         self._last_beat = monotonic()
         self.worker_id = 0
@@ -57,6 +64,7 @@ class Heartbeat(Service):
         try:
             return await self._beat(sent_at)
         except BaseException:
+            self._failed = True
             self._trust(0)
             raise
 
@@ -76,6 +84,9 @@ class Heartbeat(Service):
             log.error("worker %d was given up by the fleet; it begins anew", self.worker_id)
             self._expire()
             return 0
+        if self._failed:
+            self._failed = False
+            self._reconnect()
         self._last_beat = sent_at
         self._renewed(sent_at)
         self._duty(found.duty)
@@ -84,7 +95,7 @@ class Heartbeat(Service):
                 self._executor.stop(claim.id, "lost")
             elif held[claim.id]:
                 self._executor.stop(claim.id, "cancel")
-        rest = self._lease / _BEATS_PER_LEASE
+        rest = self._lease / BEATS_PER_LEASE
         if found.duty or found.duty_runs_for is None:
             return rest
         # A duty whose holder went silent is taken over when its lease ends, not a beat later.
@@ -106,4 +117,5 @@ class Heartbeat(Service):
         self._trust(0)
         self._duty(False)
         self._executor.stop_all("lost")
+        self._reconnect()
         self.wake()

@@ -16,6 +16,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,7 @@ from uuid import UUID
 from headway.core import codec, failure
 from headway.core.context import Context
 from headway.core.definition import Definition
+from headway.core.duration import seconds
 from headway.core.verdict import Broke, Outcome, Raised, Returned
 from headway.engine.invoke import Injector
 from headway.errors import Fatal, InvalidInput, Snooze
@@ -42,13 +44,18 @@ class Child:
     def kill(self) -> None:
         self.process.kill()
         self.process.join()
+
+    def bury(self) -> None:
+        """Kills it and closes the pipe, once nobody reads from that any more."""
+        self.kill()
         self.pipe.close()
 
 
 class Processes:
     """At most `most` children, started when needed and kept for the next job."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, max_result: int) -> None:
+        self._max_result = max_result
         self._free = asyncio.Semaphore(most)
         self._idle: list[Child] = []
         self._waits = ThreadPoolExecutor(most, thread_name_prefix="headway-process")
@@ -68,7 +75,7 @@ class Processes:
         async with self._free:
             started()
             loop = asyncio.get_running_loop()
-            child = self._idle.pop() if self._idle else Child()
+            child = self._child()
             request = {
                 "module": definition.function.__module__,
                 "name": definition.function.__qualname__,
@@ -78,6 +85,7 @@ class Processes:
                 "attempt": context.attempt,
                 "max_attempts": context.max_attempts,
                 "headers": dict(context.headers),
+                "deadline": context.deadline and context.deadline.isoformat(),
             }
 
             def told(progress: dict[str, Any]) -> None:
@@ -94,20 +102,43 @@ class Processes:
                 reply = await asyncio.shield(exchange)
             except (EOFError, OSError):
                 child.process.join()
+                child.pipe.close()
                 return Broke(_died(child.process.exitcode), again=True)
             except asyncio.CancelledError:
                 child.kill()
                 await asyncio.wait([exchange])
                 exchange.exception()
+                child.bury()
                 raise
             self._idle.append(child)
-            return _outcome(reply, definition)
+            return self._outcome(reply)
 
     def close(self) -> None:
         for child in self._idle:
-            child.kill()
+            child.bury()
         self._idle.clear()
         self._waits.shutdown(wait=False, cancel_futures=True)
+
+    def _child(self) -> Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.process.is_alive():
+                return child
+            child.bury()  # it died while it had nothing to do: no job's fault
+        return Child()
+
+    def _outcome(self, reply: dict[str, Any]) -> Outcome:
+        """What a child's reply means. Whether to try again was decided where the exception lives."""
+        if "snooze" in reply:
+            return Raised(Snooze(reply["snooze"]))
+        if "error" in reply:
+            return Broke(reply["error"], again=reply["again"])
+        try:
+            encoded = codec.encode(reply["result"])
+            return Returned(codec.check_size(encoded, self._max_result, "the result"))
+        except InvalidInput as error:
+            note = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
+            return Broke(note, again=False)
 
 
 def _converse(pipe: Connection, request: bytes, note: Callable[[Any], Any]) -> dict[str, Any]:
@@ -126,15 +157,6 @@ def _died(exitcode: int | None) -> failure.Envelope:
         else f"with exit code {exitcode}"
     )
     return failure.envelope(failure.PROCESS_DIED, f"the process that ran the job ended {how}")
-
-
-def _outcome(reply: dict[str, Any], definition: Definition) -> Outcome:
-    """What a child's reply means. Whether to try again was decided where the exception lives."""
-    if "result" in reply:
-        return Returned(codec.encode(reply["result"]))
-    if "snooze" in reply:
-        return Raised(Snooze(reply["snooze"]))
-    return Broke(reply["error"], again=reply["again"])
 
 
 # -- in the child ---------------------------------------------------------------------------------
@@ -171,7 +193,7 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
             attempt=request["attempt"],
             max_attempts=request["max_attempts"],
             headers=request["headers"],
-            deadline=None,
+            deadline=request["deadline"] and datetime.fromisoformat(request["deadline"]),
             _note=note,
         )
         arguments = definition.parameters.decode(codec.encode(request["input"]))
@@ -184,9 +206,9 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
                 result = definition.function(**arguments)
         finally:
             await injector.close()
-        return {"result": codec.Raw(codec.encode(result))}
+        return _result(result)
     except Snooze as snooze:
-        return {"snooze": snooze.delay}
+        return _snoozed(snooze)
     except InvalidInput as error:
         return {
             "error": failure.envelope_of(error) | {"type": failure.INVALID_INPUT},
@@ -197,6 +219,21 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
             definition is None or definition.retry.covers(error)
         )
         return {"error": failure.envelope_of(error), "again": again}
+
+
+def _result(value: Any) -> dict[str, Any]:
+    try:
+        return {"result": codec.Raw(codec.encode(value))}
+    except InvalidInput as error:
+        note = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
+        return {"error": note, "again": False}
+
+
+def _snoozed(snooze: Snooze) -> dict[str, Any]:
+    try:
+        return {"snooze": seconds(snooze.delay, name="Snooze")}
+    except Exception as error:
+        return {"error": failure.envelope_of(error), "again": False}
 
 
 def _find(module: str, name: str) -> Definition:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 from abc import ABC, abstractmethod
+from contextlib import suppress
 
 from headway.errors import DatabaseUnavailable
 
@@ -30,7 +31,11 @@ class Service(ABC):
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause = _FIRST_PAUSE
-        self.stopping = False
+        self._ending = asyncio.Event()
+
+    @property
+    def stopping(self) -> bool:
+        return self._ending.is_set()
 
     @property
     def name(self) -> str:
@@ -53,7 +58,7 @@ class Service(ABC):
 
     async def stop(self) -> None:
         """Lets the turn under way finish (one that only waits is cancelled), and no other begin."""
-        self.stopping = True
+        self._ending.set()
         self.wake()
         if self._task is not None and self.waits_long:
             self._task.cancel()
@@ -81,7 +86,8 @@ class Service(ABC):
             return rest
         # Jittered, so that a fleet does not come back to a recovering server as one.
         pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
-        await asyncio.sleep(0 if self.stopping else pause * random.uniform(0.5, 1.0))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), pause * random.uniform(0.5, 1.0))
         return 0
 
     async def _rest(self, seconds: float | None) -> None:

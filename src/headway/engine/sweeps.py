@@ -103,6 +103,8 @@ class Promoter(Duty):
     def __init__(self, link: Link, clock: Clock, net: float) -> None:
         super().__init__(link, clock)
         self._net = net
+        self.poll = net
+        """How long the worker on duty sleeps at most: less where nothing new is heard of."""
         self._since: datetime | None = None
         self._budget = ScanBudget()
 
@@ -122,6 +124,6 @@ class Promoter(Duty):
         self._since = promoted.last_run_at or self._since
         if promoted.count == _BATCH:
             return 0
-        if self._on_duty and promoted.next_due_in is not None:
-            return min(promoted.next_due_in, self._net)
-        return self._net
+        if not self._on_duty:
+            return self._net
+        return self.poll if promoted.next_due_in is None else min(promoted.next_due_in, self.poll)

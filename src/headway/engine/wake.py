@@ -51,6 +51,10 @@ class Wake(Service):
             self._listening(False)
             await self._listener.close()
 
+    def cut(self) -> None:
+        """Begins to listen anew, on another connection."""
+        self._listener.cut()
+
     def _hear(self, payload: str) -> None:
         word, _, rest = payload.partition(" ")
         match word:

@@ -21,7 +21,7 @@ from headway.core.duration import seconds
 from headway.engine.claimer import Claimer
 from headway.engine.exchange import Exchange
 from headway.engine.executor import Executor
-from headway.engine.heartbeat import Heartbeat
+from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
 from headway.engine.idle import IdleWatch
 from headway.engine.invoke import Overrides
 from headway.engine.notes import Notes
@@ -36,6 +36,7 @@ from headway.store.rows import Lane
 from headway.store.statement import Statement
 
 _SETTLE_AFTER_GRACE = 10.0
+_ANSWER_AT_CLOSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class Worker:
         processes = options.processes or os.cpu_count() or 1
         slots_of = {d.name: slots for d in definitions.values() if (slots := _slots(d, processes))}
         self._claimer = Claimer(self._queues, self._tasks, slots_of, options.batch)
-        self._exchange = Exchange(Link(self._target), clock, self._claimer, options.batch)
+        jobs_link = Link(self._target)
+        self._exchange = Exchange(jobs_link, clock, self._claimer, options.batch)
         self._executor = Executor(
             definitions,
             self._exchange.settler,
@@ -95,17 +97,23 @@ class Worker:
         lease = seconds(options.lease)
         self._sweeper = Sweeper(duties, clock, sweeps(target, keep, lease))
         self._promoter = Promoter(duties, clock, seconds(options.poll))
+        self._promoter.poll = seconds(options.poll_alone)
         self._notes = Notes(duties, self._executor)
         self._duties = duties
+        self._links = [jobs_link, duties]
+        # A beat that is not answered in time must leave time for another.
+        beats = Link(self._target, patience=max(1.0, lease / BEATS_PER_LEASE))
         self._heartbeat = Heartbeat(
-            Link(self._target),
+            beats,
             clock,
             self._executor,
             lease,
             register=self._register,
             trust=self._trust,
             duty=self._on_duty,
+            reconnect=self._cut,
         )
+        self._wake: Wake | None = None
         self._slots_of = slots_of
         self._watch: IdleWatch | None = None
         self._stop = asyncio.Event()
@@ -175,7 +183,7 @@ class Worker:
         ]
         channel = self._target.work_channel
         if self._options.listen and channel is not None:
-            wake = Wake(
+            self._wake = Wake(
                 self._target,
                 channel,
                 ready=self._ready,
@@ -183,7 +191,7 @@ class Worker:
                 cancel=lambda job_id: self._executor.stop(job_id, "cancel"),
                 listening=self._listening,
             )
-            services.append(wake)
+            services.append(self._wake)
         if self._watch is not None:
             services.append(self._watch)
         return services
@@ -203,6 +211,13 @@ class Worker:
         self._exchange.worker_id = worker_id
         self._exchange.wake()
 
+    def _cut(self) -> None:
+        """Waits no longer for answers that are under way; whoever asked does so again."""
+        for link in self._links:
+            link.cut()
+        if self._wake is not None:
+            self._wake.cut()
+
     def _on_duty(self, ours: bool) -> None:
         self._sweeper.duty(ours)
         self._promoter.duty(ours)
@@ -212,7 +227,10 @@ class Worker:
             self._exchange.wake()
 
     def _listening(self, listening: bool) -> None:
-        self._exchange.poll = seconds(self._options.poll if listening else self._options.poll_alone)
+        poll = seconds(self._options.poll if listening else self._options.poll_alone)
+        for service in (self._exchange, self._promoter):
+            service.poll = poll
+            service.wake()  # it may be asleep for longer than that
 
     def _slot_free(self, definition: Definition) -> None:
         if definition.name in self._slots_of:
@@ -223,6 +241,7 @@ class Worker:
 
     async def _drain(self) -> None:
         """Lets what runs finish; what has not started goes back at once (G11)."""
+        log.info("draining, with %d jobs under way", len(self._executor.running))
         try:
             async with asyncio.timeout(seconds(self._options.grace)):
                 await self._exchange.drain()
@@ -239,11 +258,17 @@ class Worker:
             log.error("stopping with %d verdicts unsettled", self._exchange.settler.unsettled)
 
     async def _close(self, services: list[Service]) -> None:
+        # A database that does not answer is waited for no longer than this.
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
         for service in reversed(services):
             await service.stop()
+        late.cancel()
         await self._executor.close()
         if self._exchange.worker_id:
+            late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
             await self._retire()
+            late.cancel()
         await self._duties.close()
 
     async def _retire(self) -> None:

@@ -8,20 +8,21 @@ repeated and nothing is committed: the transaction is theirs.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, IsolationLevel
 from psycopg.rows import TupleRow, tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from headway.errors import ConfigError
 from headway.store import migrate
 from headway.store.connect import Target, connect, connect_sync
-from headway.store.faults import DRIVER_ERRORS, is_passing, translate
+from headway.store.faults import DRIVER_ERRORS, SCHEMA_ERRORS, is_passing, translate
 from headway.store.scripts import Script
 from headway.store.statement import Statement, text
 
@@ -47,6 +48,8 @@ class Client:
         )
         self._sync_pool: SyncPool | None = None
         self._sync_opening = threading.Lock()
+        self._of_the_parent: list[SyncPool] = []
+        _clients.add(self)
 
     # -- async ------------------------------------------------------------------------------------
 
@@ -105,7 +108,10 @@ class Client:
         commit.
         """
         if conn is not None:
-            return await self._on(_async_connection(conn), statements)
+            try:
+                return await self._on(_async_connection(conn), statements)
+            except SCHEMA_ERRORS as error:
+                raise translate(error) from error
         sending = list(statements)
         for pause in (*_PAUSES, None):
             pool = await self.open()
@@ -123,8 +129,10 @@ class Client:
     async def _on(
         self, conn: AsyncConnection[Any], statements: Sequence[Statement[Any]]
     ) -> list[Any]:
-        if len(statements) == 1:
-            return [await self._one(conn, statements[0])]
+        if len(statements) == 1 or not conn.autocommit:
+            # Without autocommit the caller's transaction is open already, or opens now: a block of
+            # ours would commit what is theirs to commit.
+            return [await self._one(conn, statement) for statement in statements]
         async with conn.transaction():
             return [await self._one(conn, statement) for statement in statements]
 
@@ -167,6 +175,13 @@ class Client:
         if pool is not None:
             pool.close()
 
+    def leave_to_parent(self) -> None:
+        """In a forked child: lets go of the parent's pool without touching its connections."""
+        if self._sync_pool is not None:
+            self._of_the_parent.append(self._sync_pool)  # never collected: that would close it
+        self._sync_pool = None
+        self._sync_opening = threading.Lock()
+
     def run_sync(self, statement: Statement[R], conn: Any = None) -> R:
         """The answer of one statement."""
         answer: R = self.run_all_sync([statement], conn=conn)[0]
@@ -191,7 +206,10 @@ class Client:
     ) -> list[Any]:
         """As `run_all`."""
         if conn is not None:
-            return self._on_sync(_sync_connection(conn), statements)
+            try:
+                return self._on_sync(_sync_connection(conn), statements)
+            except SCHEMA_ERRORS as error:
+                raise translate(error) from error
         sending = list(statements)
         for pause in (*_PAUSES, None):
             pool = self.open_sync()
@@ -207,8 +225,8 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     def _on_sync(self, conn: Connection[Any], statements: Sequence[Statement[Any]]) -> list[Any]:
-        if len(statements) == 1:
-            return [self._one_sync(conn, statements[0])]
+        if len(statements) == 1 or not conn.autocommit:
+            return [self._one_sync(conn, statement) for statement in statements]
         with conn.transaction():
             return [self._one_sync(conn, statement) for statement in statements]
 
@@ -223,6 +241,17 @@ class Client:
                 migrate.verify_sync(conn, self.target.schema)
         except DRIVER_ERRORS as error:
             raise translate(error) from error
+
+
+_clients: WeakSet[Client] = WeakSet()
+
+
+def _after_fork() -> None:
+    for client in _clients:
+        client.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _async_connection(conn: Any) -> AsyncConnection[Any]:
@@ -242,6 +271,9 @@ def _sync_connection(conn: Any) -> Connection[Any]:
 
 
 async def _configure(conn: AsyncConnection[TupleRow]) -> None:
+    # Each statement of a transaction must see what committed before it (withdraw.sql relies on it),
+    # whatever the database's default is.
+    await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
     # Prepared statements only where the server is reached directly (see connect.py).
     row = await (await conn.execute("select pg_backend_pid()")).fetchone()
     if row is not None and row[0] == conn.info.backend_pid:
@@ -249,6 +281,7 @@ async def _configure(conn: AsyncConnection[TupleRow]) -> None:
 
 
 def _configure_sync(conn: Connection[TupleRow]) -> None:
+    conn.isolation_level = IsolationLevel.READ_COMMITTED
     row = conn.execute("select pg_backend_pid()").fetchone()
     if row is not None and row[0] == conn.info.backend_pid:
         conn.prepare_threshold = _PREPARE_AFTER

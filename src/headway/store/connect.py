@@ -1,7 +1,8 @@
 """Opening connections: what is asked of the server, and what is refused.
 
 - Keepalives and a user timeout, so that a black-holed network is noticed in seconds rather than
-  in the two hours of the kernel's default.
+  in the two hours of the kernel's default. A peer whose kernel takes everything while nobody answers
+  (a hung pooler, a stopped backend) escapes both: for that there is `answer_within`.
 - A standby is refused, at connection and (25006, see faults.py) when a primary turns into one.
 - A pooler in between is recognised by its made-up backend pid. Through one, nothing of the session
   is relied on: no SET, no prepared statements; each round trip is a transaction that states
@@ -10,6 +11,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -23,8 +29,10 @@ from headway.store.statement import text
 AsyncLink = AsyncConnection[TupleRow]
 SyncLink = Connection[TupleRow]
 
+_CONNECT_WITHIN = 5
+
 _DEFAULTS: dict[str, str | int] = {
-    "connect_timeout": 5,
+    "connect_timeout": _CONNECT_WITHIN,
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -89,12 +97,13 @@ async def connect(target: Target) -> AsyncLink:
     """A connection of the engine's own."""
     conn = await AsyncConnection.connect(target.dsn, autocommit=True, prepare_threshold=None)
     try:
-        recovery, pid = await _about(conn)
-        _refuse_standby(recovery)
-        if pid == conn.info.backend_pid:
-            await conn.execute(_ENGINE_SESSION)
-        else:
-            await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
+        with answer_within(conn, _CONNECT_WITHIN):
+            recovery, pid = await _about(conn)
+            _refuse_standby(recovery)
+            if pid == conn.info.backend_pid:
+                await conn.execute(_ENGINE_SESSION)
+            else:
+                await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
     except BaseException:
         await conn.close()
         raise
@@ -106,6 +115,26 @@ def connect_sync(target: Target) -> SyncLink:
     conn = Connection.connect(target.dsn, autocommit=True, prepare_threshold=None)
     _refuse_standby(conn.info.parameter_status("in_hot_standby") == "on")
     return conn
+
+
+@contextmanager
+def answer_within(conn: AsyncLink, seconds: float) -> Iterator[None]:
+    """Cuts a connection that has not answered after `seconds`; it then fails like any broken one."""
+    timer = asyncio.get_running_loop().call_later(seconds, cut, conn)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def cut(conn: AsyncLink) -> None:
+    """Shuts a connection's socket down, so that whoever waits for an answer is told at once.
+
+    Cancelling the wait would not do: the driver then asks the server to cancel, over the same network,
+    and waits for the answer to that.
+    """
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as own:
+        own.shutdown(socket.SHUT_RDWR)
 
 
 def is_direct(conn: AsyncLink) -> bool:

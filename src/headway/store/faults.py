@@ -26,6 +26,12 @@ _PASSING_STATES = frozenset(
     }
 )
 
+SCHEMA_ERRORS = (
+    pg.UndefinedTable,
+    pg.UndefinedColumn,
+    pg.UndefinedFunction,
+    pg.InvalidSchemaName,
+)
 DRIVER_ERRORS = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, OSError)
 
 
@@ -47,9 +53,7 @@ def translate(error: BaseException) -> HeadwayError:
     if isinstance(error, HeadwayError):
         return error
     words = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(
-        error, pg.UndefinedTable | pg.UndefinedColumn | pg.UndefinedFunction | pg.InvalidSchemaName
-    ):
+    if isinstance(error, SCHEMA_ERRORS):
         return SchemaMismatch(
             f"{words}; the schema does not fit this library: run `headway migrate`"
         )

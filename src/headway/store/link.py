@@ -2,8 +2,9 @@
 
 The engine never borrows from the pool that user code draws from: a handler that takes every
 connection must not stop a heartbeat. A link runs statements, all of a call in one round trip and one
-transaction; on a passing fault it drops its connection and raises `DatabaseUnavailable`, and
-the next call connects anew. How long to wait in between is the caller's loop's business.
+transaction; on a passing fault, or when no answer comes, it drops its connection and raises
+`DatabaseUnavailable`, and the next call connects anew. How long to wait in between is the
+caller's loop's business.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from headway.store.statement import Statement, text
 R = TypeVar("R")
 A = TypeVar("A")
 
+_PATIENCE = 35.0
+"""Seconds for one call: a little more than the server gives a statement (connect.py)."""
+
 
 class Link:
     """A lasting connection to one target; not to be shared between concurrent callers."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, patience: float = _PATIENCE) -> None:
         self.target = target
+        self._patience = patience
         self._conn: AsyncLink | None = None
         self._turn = asyncio.Lock()
 
@@ -42,7 +47,8 @@ class Link:
         async with self._turn:
             try:
                 conn = await self._connection()
-                return await _send(conn, statements, self.target.schema)
+                with connect.answer_within(conn, self._patience):
+                    return await _send(conn, statements, self.target.schema)
             except HeadwayError:
                 await self._drop()
                 raise
@@ -59,10 +65,17 @@ class Link:
         """Connects, and refuses a schema that does not fit this library."""
         async with self._turn:
             try:
-                await migrate.verify(await self._connection(), self.target.schema)
+                conn = await self._connection()
+                with connect.answer_within(conn, self._patience):
+                    await migrate.verify(conn, self.target.schema)
             except DRIVER_ERRORS as error:
                 await self._drop()
                 raise translate(error) from error
+
+    def cut(self) -> None:
+        """Waits no longer for the answer to the call under way, if there is one: it fails."""
+        if self._conn is not None:
+            connect.cut(self._conn)
 
     async def close(self) -> None:
         async with self._turn:

@@ -1,25 +1,37 @@
 """LISTEN on one connection: a hint that there may be news, never a truth.
 
 Notifications are lost while a connection is down and never arrive through a transaction pooler,
-which accepts LISTEN without a word. So a listener proves itself: it notifies itself once and
-waits for its own voice.
+which accepts LISTEN without a word. So a listener proves itself: it is called once and waits to hear
+it. Through a pooler the call comes from another connection, because on its own one even a transaction
+pooler lets it through, together with the statement's reply.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, closing
+from contextlib import AsyncExitStack, aclosing, closing
 
 from psycopg import sql
 
 from headway.core.ids import new_nonce
 from headway.errors import DatabaseUnavailable
-from headway.store.connect import AsyncLink, SyncLink, Target, connect, connect_sync
+from headway.store.connect import (
+    AsyncLink,
+    SyncLink,
+    Target,
+    answer_within,
+    connect,
+    connect_sync,
+    cut,
+    is_direct,
+)
 from headway.store.faults import DRIVER_ERRORS, translate
 
 _HEARS_ITSELF_WITHIN = 2.0
+_ANSWERS_WITHIN = 10.0
 _LISTEN = sql.SQL("listen {}")
+_UNLISTEN = "unlisten *"
 _NOTIFY = "select pg_notify(%s, %s)"
 
 
@@ -39,8 +51,9 @@ class Listener:
         """Connects and proves that notifications arrive; `Deaf` if they do not."""
         try:
             self._conn = await connect(self._target)
-            await self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
-            await self._prove(self._conn)
+            with answer_within(self._conn, _ANSWERS_WITHIN):
+                await self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
+                await self._prove(self._conn)
         except DRIVER_ERRORS as error:
             await self.close()
             raise translate(error) from error
@@ -58,6 +71,11 @@ class Listener:
         except DRIVER_ERRORS as error:
             raise translate(error) from error
 
+    def cut(self) -> None:
+        """Ends the connection for whoever listens."""
+        if self._conn is not None:
+            cut(self._conn)
+
     async def close(self) -> None:
         conn, self._conn = self._conn, None
         if conn is not None:
@@ -65,11 +83,16 @@ class Listener:
 
     async def _prove(self, conn: AsyncLink) -> None:
         nonce = f"hello {new_nonce()}"
-        await conn.execute(_NOTIFY, (self._channel, nonce))
+        async with AsyncExitStack() as stack:
+            caller = conn
+            if not is_direct(conn):
+                caller = await stack.enter_async_context(await connect(self._target))
+            await caller.execute(_NOTIFY, (self._channel, nonce))
         async with aclosing(conn.notifies(timeout=_HEARS_ITSELF_WITHIN)) as notifications:
             async for notification in notifications:
                 if notification.payload == nonce:
                     return
+        await conn.execute(_UNLISTEN)  # as far as the pooler gives us the same server connection
         raise Deaf(
             "LISTEN was accepted but nothing is heard, as behind a transaction pooler; "
             "polling instead"
@@ -114,11 +137,13 @@ class SyncListener:
 
     def _prove(self, conn: SyncLink, channel: str) -> None:
         nonce = f"hello {new_nonce()}"
-        conn.execute(_NOTIFY, (channel, nonce))
+        with connect_sync(self._target) as caller:
+            caller.execute(_NOTIFY, (channel, nonce))
         with closing(conn.notifies(timeout=_HEARS_ITSELF_WITHIN)) as notifications:
             for notification in notifications:
                 if notification.payload == nonce:
                     return
+        conn.execute(_UNLISTEN)
         self._deafen()
 
     def _deafen(self) -> None:

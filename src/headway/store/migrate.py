@@ -60,6 +60,9 @@ _APPLIED = "select version, checksum from {schema}.migration order by version"
 _RECORD = "insert into {schema}.migration (version, name, checksum) values (%s, %s, %s)"
 _VERSION = "select max(version) from {schema}.migration"
 
+# Whoever waited for the lock must see what its holder did, whatever the database's default is.
+_ISOLATION = psycopg.IsolationLevel.READ_COMMITTED
+
 Step = tuple[LiteralString, Sequence[Any]]
 
 
@@ -96,9 +99,9 @@ def check(applied: dict[int, str], schema: str) -> None:
 
 def run_sync(dsn: str, schema: str) -> list[str]:
     """Applies what is pending; the names of what was applied."""
-    with psycopg.connect(dsn) as conn, conn.transaction():
+    with psycopg.connect(dsn) as conn:
+        conn.isolation_level = _ISOLATION
         plan = steps(schema)
-        rows: list[tuple[Any, ...]] = []
         try:
             sql, params = next(plan)
             while True:
@@ -111,7 +114,8 @@ def run_sync(dsn: str, schema: str) -> list[str]:
 
 async def run(dsn: str, schema: str) -> list[str]:
     """Applies what is pending; the names of what was applied."""
-    async with await psycopg.AsyncConnection.connect(dsn) as conn, conn.transaction():
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        await conn.set_isolation_level(_ISOLATION)
         plan = steps(schema)
         try:
             sql, params = next(plan)

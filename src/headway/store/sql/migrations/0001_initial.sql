@@ -130,7 +130,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('{schema}.partitions', 0)) then
     return 0;                                   -- someone is at it
   end if;
-  perform set_config('lock_timeout', '2s', true);
+  perform set_config('lock_timeout', '250ms', true);
   foreach parent in array array['archive_succeeded', 'archive_failed', 'attempt'] loop
     for first in select generate_series(
       date_trunc('day', moment at time zone 'UTC'),
@@ -143,10 +143,15 @@ begin
           execute format('alter table {schema}.%I attach partition {schema}.%I for values from (%L) to (%L)',
             parent, child, first at time zone 'UTC', (first + interval '1 day') at time zone 'UTC');
           made := made + 1;
-        exception when check_violation or lock_not_available then
-          -- The net holds rows of that day already, or a reader is in the way: the net goes on
-          -- catching them, and the next sweep tries again.
-          raise notice 'partition % left for later: %', child, sqlerrm;
+        exception
+          -- The net holds rows of that day already and goes on catching them.
+          when check_violation then
+            raise notice 'partition % left for later: %', child, sqlerrm;
+          -- A reader is in the way, and would be for this parent's other days too: so that nobody
+          -- waits for long, they are all left to the next sweep.
+          when lock_not_available then
+            raise notice 'partition % left for later: %', child, sqlerrm;
+            exit;
         end;
       end if;
     end loop;
@@ -160,14 +165,15 @@ create function {schema}.drop_partitions(moment timestamptz, keep_succeeded inte
 returns integer language plpgsql as $$
 declare
   doomed record;
+  busy oid := 0;                                -- a parent that someone else is reading
   dropped integer := 0;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('{schema}.partitions', 0)) then
     return 0;
   end if;
-  perform set_config('lock_timeout', '2s', true);
+  perform set_config('lock_timeout', '250ms', true);
   for doomed in
-    select c.oid::regclass as child
+    select c.oid::regclass as child, p.oid as parent
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
     join pg_class p on p.oid = i.inhparent
@@ -176,18 +182,24 @@ begin
       and c.relname ~ '_[0-9]{8}$'
       and (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp at time zone 'UTC'
           <= moment - case p.relname when 'archive_succeeded' then keep_succeeded else keep_failed end
-    order by c.relname
+    order by p.oid, c.relname
   loop
+    continue when doomed.parent = busy;
     begin
       execute format('drop table %s', doomed.child);
       dropped := dropped + 1;
     exception when lock_not_available then
       raise notice 'partition % left for later: %', doomed.child, sqlerrm;
+      busy := doomed.parent;
     end;
   end loop;
-  delete from {schema}.archive_succeeded_other where finished_at <= moment - keep_succeeded;
-  delete from {schema}.archive_failed_other where finished_at <= moment - keep_failed;
-  delete from {schema}.attempt_other where finished_at <= moment - keep_failed;
+  begin
+    delete from {schema}.archive_succeeded_other where finished_at <= moment - keep_succeeded;
+    delete from {schema}.archive_failed_other where finished_at <= moment - keep_failed;
+    delete from {schema}.attempt_other where finished_at <= moment - keep_failed;
+  exception when lock_not_available then
+    raise notice 'rows in the net left for later: %', sqlerrm;
+  end;
   return dropped;
 end $$;
 

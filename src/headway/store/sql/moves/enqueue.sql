@@ -21,7 +21,7 @@ made as (
   returning queue, priority, state
 ),
 rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || string_agg(distinct priority::text, ',') || ' ' || queue)
+  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
   from made where state = 'r' and %(channel)s::text is not null
   group by queue
   union all

@@ -14,7 +14,7 @@ up as (
   returning queue, priority, run_at
 ),
 rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || string_agg(distinct priority::text, ',') || ' ' || queue)
+  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
   from up where %(channel)s::text is not null
   group by queue
 )

@@ -24,7 +24,7 @@ noted as (
   from back where e is not null
 ),
 rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || string_agg(distinct priority::text, ',') || ' ' || queue)
+  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
   from back where state = 'r' and %(channel)s::text is not null
   group by queue
   union all

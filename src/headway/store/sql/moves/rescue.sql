@@ -51,7 +51,7 @@ told as (
   delete from {schema}.awaited a using gone g where a.job_id = g.id returning a.job_id
 ),
 rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || string_agg(distinct priority::text, ',') || ' ' || queue)
+  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
   from back where %(channel)s::text is not null
   group by queue
   union all

@@ -1,5 +1,5 @@
 -- The lanes of these queues that have ready jobs, found by hopping over the index, and the newest
--- seq drawn so far (first row).
+-- seq drawn so far (first row; a sequence that was never used has drawn none).
 with recursive lane(queue, priority) as (
   select q.name, (select max(priority) from {schema}.job where state = 'r' and queue = q.name)
   from jsonb_array_elements_text(%(queues)s::jsonb) as q(name)
@@ -8,6 +8,7 @@ with recursive lane(queue, priority) as (
                  where j.state = 'r' and j.queue = lane.queue and j.priority < lane.priority)
   from lane where priority is not null
 )
-select null as queue, null as priority, last_value as newest from {schema}.job_seq
+select null as queue, null as priority, last_value - (not is_called)::integer as newest
+from {schema}.job_seq
 union all
 select queue, priority, null from lane where priority is not null

@@ -1,0 +1,96 @@
+"""`headway health`: whether jobs can run, and what is in their way."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from headway.app import Headway
+from headway.cli.checkup import Finding, examine, schema_is_wrong
+from headway.cli.exits import DOES_NOT_HOLD, OK, UNREACHABLE, exit_code
+from headway.cli.options import as_json, database, duration
+from headway.cli.output import clean, console, print_json
+from headway.core.clock import monotonic, wall
+from headway.errors import HeadwayError, SchemaMismatch
+from headway.store import inspect, migrate
+from headway.store.rows import ServerRow
+
+_COLOURS = {"ok": "green", "note": "yellow", "wrong": "bold red"}
+
+
+@click.command
+@click.option(
+    "--max-wait",
+    type=duration,
+    metavar="DURATION",
+    help="Unhealthy if a ready job of a queue that is not paused has waited longer.",
+)
+@as_json
+@database
+def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
+    """Look at the database, the schema, the workers and the queues; exit 1 if something is wrong."""
+    figures: dict[str, Any] = {}
+    try:
+        findings = _look(hw, max_wait, figures)
+    except SchemaMismatch as error:
+        findings = schema_is_wrong(error)
+    except HeadwayError as error:
+        if exit_code(error) != UNREACHABLE:
+            raise
+        findings = [Finding("database", "wrong", str(error))]
+    code = _code(findings)
+    if as_json:
+        print_json({"ok": code == OK, "findings": findings, **figures})
+    else:
+        _print(findings)
+    raise SystemExit(code)
+
+
+def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[Finding]:
+    client, now = hw.session.client, hw.session.clock.now()
+    client.open_sync()
+    client.run_sync(inspect.server())  # the first trip opens a connection, the second is measured
+    began, sent_at = monotonic(), wall()
+    server = client.run_sync(inspect.server())
+    latency = monotonic() - began
+    queues, workers, stranded = client.run_all_sync(
+        [inspect.queues(now), inspect.workers(now), inspect.stranded(now)]
+    )
+    apart = _apart(server, sent_at, latency)
+    figures |= {
+        "latency_ms": round(latency * 1000, 3),
+        "clock_difference_s": round(apart, 3),
+        "server_version": server.version,
+        "schema": hw.session.schema,
+        "schema_version": migrate.newest(),
+        "workers": workers,
+        "queues": queues,
+        "stranded": stranded,
+    }
+    schema = f"{hw.session.schema}, version {migrate.newest()}"
+    return examine(server, latency, apart, schema, queues, workers, stranded, max_wait)
+
+
+def _apart(server: ServerRow, sent_at: datetime, latency: float) -> float:
+    """How far the server's clock is ahead of this machine's, in seconds; it read it half way."""
+    return (server.now - sent_at - timedelta(seconds=latency / 2)).total_seconds()
+
+
+def _code(findings: list[Finding]) -> int:
+    wrong = [finding.about for finding in findings if finding.status == "wrong"]
+    if not wrong:
+        return OK
+    return UNREACHABLE if "database" in wrong else DOES_NOT_HOLD
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table.grid(padding=(0, 2))
+    for finding in findings:
+        status = Text(finding.status, style=_COLOURS[finding.status])
+        shown.add_row(status, finding.about, clean(finding.words))
+    console().print(shown)

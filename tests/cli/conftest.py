@@ -1,0 +1,73 @@
+"""Commands run against the test's schema: in this process where they only talk to the database."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import click.testing
+import pytest
+
+from headway import Headway
+from headway.cli.root import root
+from tests.cli import shop
+from tests.fixtures.processes import WorkerProcess
+
+Result = click.testing.Result
+Spawn = Callable[..., WorkerProcess]
+
+APP = "tests.cli.shop:hw"
+
+
+class Command(Protocol):
+    def __call__(self, *words: object, code: int = 0, stdin: str | None = None) -> Result: ...
+
+
+@pytest.fixture
+def app(dsn: str, schema: str) -> Iterator[Headway]:
+    """As `hw`, for tests without an event loop."""
+    with Headway(dsn, schema=schema) as app:
+        yield app
+
+
+@pytest.fixture
+def headway(dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs `headway WORDS...` on the test's schema, and checks its exit code."""
+    monkeypatch.setenv(
+        "HEADWAY_DATABASE_URL", "so that it is put back: `--app` with `--dsn` sets it"
+    )
+    monkeypatch.delenv("HEADWAY_DATABASE_URL")
+    place = {"--dsn": dsn, "--schema": schema}
+
+    def run(*words: object, code: int = 0, stdin: str | None = None) -> Result:
+        arguments = [str(word) for word in words]
+        for option, value in place.items():
+            if option not in arguments:
+                arguments += [option, value]
+        sys.modules.pop("tests.cli.shop", None)  # a command's app is its own
+        result = click.testing.CliRunner().invoke(root, arguments, input=stdin)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return run
+
+
+@pytest.fixture
+def headway_json(headway: Command) -> Callable[..., Any]:
+    """As `headway`, with --json; the answer is what it printed."""
+
+    def run(*words: object, code: int = 0) -> Any:
+        return json.loads(headway(*words, "--json", code=code).stdout)
+
+    return run
+
+
+@pytest.fixture
+def tasks(app: Headway) -> Headway:
+    """The tasks of `shop` on the test's schema, for enqueuing."""
+    for task in shop.hw.tasks.values():
+        options = {"name": task.name, "queue": task.definition.queue}
+        app.task(**options, executor=task.definition.executor)(task.definition.function)
+    return app

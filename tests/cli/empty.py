@@ -1,0 +1,5 @@
+"""An app without tasks."""
+
+from headway import Headway
+
+hw = Headway()

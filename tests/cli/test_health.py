@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway, Task
+from headway.cli.checkup import examine
+from headway.core.clock import wall
+from headway.store import fleet, migrate
+from headway.store.rows import ServerRow
+from tests.cli.conftest import Command
+
+_NOWHERE = "postgresql://localhost:1/nowhere"
+
+
+def _worker(app: Headway, *, queues: list[str], tasks: list[str]) -> int:
+    row = fleet.register("elsewhere:1", "0", 10, queues, tasks, 60, None)
+    return app.session.client.run_sync(row)
+
+
+@pytest.fixture
+def task(app: Headway) -> Task[..., None]:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    return send
+
+
+def _words(health: dict[str, Any], about: str) -> tuple[str, str]:
+    (finding,) = [f for f in health["findings"] if f["about"] == about]
+    return finding["status"], finding["words"]
+
+
+def test_a_healthy_fleet_is_exit_code_0(
+    headway: Command, headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
+) -> None:
+    worker = _worker(app, queues=["mail"], tasks=["send"])
+    task.enqueue_sync()
+    health = headway_json("health")
+    assert health["ok"] is True
+    assert {finding["status"] for finding in health["findings"]} == {"ok"}
+    assert health["schema_version"] == migrate.newest()
+    assert health["latency_ms"] > 0
+    assert [row["id"] for row in health["workers"]] == [worker]
+    assert health["server_version"] in _words(health, "database")[1]
+    assert "elsewhere:1, 10 slots for mail, heard" in _words(health, f"worker {worker}")[1]
+    assert _words(health, "queue mail")[1].startswith("1 ready, 0 scheduled, 0 running, the oldest")
+    shown = headway("health").stdout
+    for words in ("database", "schema", "clock", f"worker {worker}", "queue mail"):
+        assert words in shown
+
+
+def test_an_idle_database_without_workers_is_worth_a_note(
+    headway_json: Callable[..., Any],
+) -> None:
+    health = headway_json("health")
+    assert health["ok"] is True
+    assert _words(health, "workers")[0] == "note"
+
+
+def test_jobs_without_a_live_worker_are_wrong(
+    headway: Command, headway_json: Callable[..., Any], task: Task[..., None]
+) -> None:
+    task.enqueue_sync()
+    health = headway_json("health", code=1)
+    assert health["ok"] is False
+    status, words = _words(health, "workers")
+    assert status == "wrong"
+    assert "headway worker module:hw" in words
+    assert "wrong" in headway("health", code=1).stdout
+
+
+def test_g8_a_task_that_no_worker_knows_is_wrong(
+    headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
+) -> None:
+    _worker(app, queues=["mail"], tasks=["other"])
+    task.enqueue_sync()
+    health = headway_json("health", code=1)
+    assert health["stranded"] == {"send": 1}
+    assert _words(health, "task send")[0] == "wrong"
+
+
+def test_a_pause_is_a_note_with_who_and_why(headway_json: Callable[..., Any], app: Headway) -> None:
+    app.queues.pause_sync("mail", reason="provider down", by="ada@desk")
+    assert _words(headway_json("health"), "queue mail") == (
+        "note",
+        "0 ready, 0 scheduled, 0 running; paused by ada@desk: provider down",
+    )
+
+
+def test_a_job_that_waited_too_long_is_wrong_if_one_says_so(
+    headway_json: Callable[..., Any],
+    app: Headway,
+    task: Task[..., None],
+    db: psycopg.Connection[Any],
+) -> None:
+    _worker(app, queues=["mail"], tasks=["send"])
+    task.enqueue_sync()
+    db.execute("update job set run_at = now() - interval '10 min'")
+    headway_json("health", "--max-wait", "1h")
+    status, words = _words(headway_json("health", "--max-wait", "5m", code=1), "queue mail")
+    assert status == "wrong"
+    assert words.endswith("the oldest ready for 10m, longer than 5m")
+
+
+def test_an_unreachable_database_is_exit_code_3(
+    headway: Command, headway_json: Callable[..., Any]
+) -> None:
+    health = headway_json("health", "--dsn", _NOWHERE, code=3)
+    assert health["ok"] is False
+    assert _words(health, "database")[0] == "wrong"
+    assert "connection failed" in headway("health", "--dsn", _NOWHERE, code=3).stdout
+
+
+def test_a_missing_schema_is_unhealthy(headway_json: Callable[..., Any]) -> None:
+    health = headway_json("health", "--schema", "not_there", code=1)
+    assert _words(health, "database")[0] == "ok"
+    status, words = _words(health, "schema")
+    assert status == "wrong"
+    assert "headway migrate" in words
+
+
+@pytest.mark.parametrize(
+    ("apart", "status", "words"),
+    [
+        (0.2, "ok", "200ms from this machine's"),
+        (90.0, "note", "1m 30s ahead of this machine's"),
+        (-90.0, "note", "1m 30s behind this machine's"),
+    ],
+)
+def test_g10_clocks_that_differ_are_a_note_and_nothing_worse(
+    apart: float, status: str, words: str
+) -> None:
+    server = ServerRow(in_recovery=False, version="18", now=wall())
+    findings = examine(server, 0.001, apart, "headway", [], [], {}, None)
+    (clock,) = [finding for finding in findings if finding.about == "clock"]
+    assert clock.status == status
+    assert clock.words.startswith(words)

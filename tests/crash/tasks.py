@@ -1,0 +1,138 @@
+"""The app that worker processes of these tests run; its schema comes from $TEST_SCHEMA.
+
+Handlers tell what they do in the table `seen`, through a connection of their own that no proxy
+stands in ($SIDE_DSN), by the database's clock. Where one has to wait it waits for a file in $GATES.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from headway import Context, Headway, Retry
+from tests.crash import skew
+
+_INSERT = sql.SQL("insert into {}.seen (job_id, attempt, pid, what) values (%s, %s, %s, %s)")
+
+
+async def echo(n: int) -> int:
+    """As short as a job can be."""
+    return n
+
+
+async def pause(n: int, seconds: float = 0.01) -> int:
+    """Long enough that some of these run at any moment."""
+    await asyncio.sleep(seconds)
+    return n
+
+
+async def clock() -> float:
+    """This process's idea of the time."""
+    return time.time()
+
+
+async def witness(ctx: Context, n: int = 0) -> int:
+    """Says that it began, returns its process."""
+    await _tell(ctx, "began")
+    return os.getpid()
+
+
+async def hold(ctx: Context, gate: str) -> int:
+    """Runs until the gate of this attempt is opened; says how it began and ended."""
+    await _tell(ctx, "began")
+    try:
+        await _opened(f"{gate}-{ctx.attempt}")
+    except asyncio.CancelledError:
+        await _tell(ctx, "stopped")
+        raise
+    await _tell(ctx, "ended")
+    return os.getpid()
+
+
+async def linger(ctx: Context, gate: str) -> int:
+    """As `hold`, but once told to stop it takes its time: until the gate `stop` is opened."""
+    await _tell(ctx, "began")
+    try:
+        await _opened(f"{gate}-{ctx.attempt}")
+    except asyncio.CancelledError:
+        await _tell(ctx, "stopping")
+        await _opened("stop")
+        await _tell(ctx, "stopped")
+        raise
+    await _tell(ctx, "ended")
+    return os.getpid()
+
+
+def block(ctx: Context, seconds: float) -> int:
+    """A thread in a call that nothing interrupts."""
+    _tell_sync(ctx, "began")
+    time.sleep(seconds)
+    return os.getpid()
+
+
+async def die(how: str) -> None:
+    """Takes its whole process along."""
+    if how == "exit":
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def flaky(ctx: Context, n: int) -> int:
+    """Fails the first time."""
+    if ctx.attempt == 1:
+        raise RuntimeError("not yet")
+    return n
+
+
+async def unstorable(n: int) -> str:
+    """PostgreSQL cannot keep this character."""
+    return f"\0{n}"
+
+
+def register(hw: Headway) -> Headway:
+    """The same tasks on any app: the workers', and the tests' own."""
+    fast = Retry(max_attempts=3, backoff="constant", base="50ms", jitter=0)
+    hw.task(retry=Retry(max_attempts=50))(echo)
+    hw.task(retry=Retry(max_attempts=50))(pause)
+    hw.task(retry=fast)(clock)
+    hw.task(retry=fast)(witness)
+    hw.task(retry=fast)(hold)
+    hw.task(retry=fast)(linger)
+    hw.task(retry=fast)(block)
+    hw.task(retry=fast)(die)
+    hw.task(retry=fast)(flaky)
+    hw.task(retry=fast)(unstorable)
+    return hw
+
+
+async def _tell(ctx: Context, what: str) -> None:
+    async with await psycopg.AsyncConnection.connect(
+        os.environ["SIDE_DSN"], autocommit=True
+    ) as conn:
+        await conn.execute(_insert(), (ctx.job_id, ctx.attempt, os.getpid(), what))
+
+
+def _tell_sync(ctx: Context, what: str) -> None:
+    with psycopg.connect(os.environ["SIDE_DSN"], autocommit=True) as conn:
+        conn.execute(_insert(), (ctx.job_id, ctx.attempt, os.getpid(), what))
+
+
+def _insert() -> Any:
+    return _INSERT.format(sql.Identifier(os.environ["TEST_SCHEMA"]))
+
+
+async def _opened(gate: str) -> None:
+    path = Path(os.environ["GATES"], gate)
+    while not path.exists():
+        await asyncio.sleep(0.02)
+
+
+skew.apply()
+hw = register(Headway(schema=os.environ.get("TEST_SCHEMA", "headway")))

@@ -1,0 +1,77 @@
+"""SIGKILL: what a dead worker held is given to another, and a crash costs an attempt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway
+from tests.crash.count import (
+    assert_crashes_are_on_record,
+    assert_each_finished_once,
+    finished,
+    finished_by,
+    held_by,
+    unfinished,
+)
+from tests.support import eventually
+
+JOBS = 10_000
+
+
+@pytest.mark.slow
+async def test_g3_no_job_of_ten_thousand_is_lost_or_doubled_when_workers_are_killed(
+    app: Headway, db: psycopg.Connection[Any], worker
+) -> None:
+    jobs = await app.tasks["pause"].enqueue_many({"n": n, "seconds": 0.03} for n in range(JOBS))
+    worker(concurrency=40)
+    for victim in [worker(concurrency=40) for _ in range(4)]:
+        await eventually(lambda v=victim: finished_by(db, v.pid) and held_by(db, v.pid), within=60)
+        victim.kill()
+    assert finished(db) < JOBS, "they were to be killed in the middle"
+
+    await eventually(lambda: unfinished(db) == 0, within=60)
+    assert_each_finished_once(db, jobs)
+    assert assert_crashes_are_on_record(db) >= 1
+    results = db.execute("select result::int from archive order by id").fetchall()
+    assert results == [(n,) for n in range(JOBS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["exit", "kill"])
+async def test_g6_a_job_that_kills_its_process_fails_and_the_others_finish(
+    app: Headway, db: psycopg.Connection[Any], worker, how: str
+) -> None:
+    """G6, and G7: the failed job keeps its input and an error for every attempt, and can be retried."""
+    poison = await app.tasks["die"].enqueue(how)
+    others = await app.tasks["pause"].enqueue_many({"n": n} for n in range(500))
+
+    crashes = 0
+    while unfinished(db):
+        running = worker(lease="2s")
+        await eventually(
+            lambda w=running: w.process.poll() is not None or unfinished(db) == 0, within=60
+        )
+        crashes += running.process.poll() is not None
+    assert crashes == 3
+
+    status = await poison.status()
+    assert (status.state, status.attempt, status.input) == ("failed", 3, {"how": how})
+    assert status.error is not None
+    assert status.error["type"] == "WorkerLost"
+    attempts = await poison.attempts()
+    assert [(a.attempt, a.error["type"]) for a in attempts] == [
+        (n, "WorkerLost") for n in (1, 2, 3)
+    ]
+    assert len({a.worker for a in attempts}) == 3
+
+    spent = db.execute("select claim from archive where id = %s", (poison.id,)).fetchone()
+    assert await poison.retry()
+    again = db.execute("select claim, attempt, label(state) from job").fetchone()
+    assert spent is not None
+    assert again == (spent[0], 0, "ready")
+    assert await poison.cancel()
+    db.execute("delete from archive where id = %s", (poison.id,))
+    assert_each_finished_once(db, others)

@@ -1,0 +1,242 @@
+"""Statements run one at a time, at a moment the test chooses, and a look at what they left behind."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from headway.core import codec
+from headway.core.failure import envelope
+from headway.core.ids import new_id
+from headway.core.verdict import Kind, Verdict
+from headway.store import connect, fleet, jobs
+from headway.store.connect import Target
+from headway.store.jobs import Ask, NewJob, Settled
+from headway.store.rows import Claim, Lane
+from headway.store.statement import Statement, text
+from tests.support import DEADLINE, eventually_sync
+
+R = TypeVar("R")
+
+NOW = datetime(2040, 1, 1, 12, tzinfo=UTC)
+"""A noon that no test waits for."""
+
+TABLES = ("job", "archive", "attempt", "worker", "duty", "queue", "awaited")
+TASK = "resize"
+_ENDS = ("succeed", "fail", "cancel")
+_numbers = itertools.count(1)
+
+
+def engine_connection(dsn: str) -> psycopg.Connection[Any]:
+    """A connection with the settings of the engine's own."""
+    conn = psycopg.connect(dsn, autocommit=True)
+    conn.execute(connect._ENGINE_SESSION)  # pyright: ignore[reportPrivateUsage]
+    return conn
+
+
+def new_job(**fields: Any) -> NewJob:
+    """A job to be made, with what a test does not care about filled in."""
+    given: dict[str, Any] = {
+        "id": str(new_id()),
+        "queue": "q",
+        "task": TASK,
+        "priority": 0,
+        "max_attempts": 3,
+        "input": {"n": next(_numbers)},
+    }
+    given |= fields
+    given["input"] = codec.Raw(codec.encode(given["input"]))
+    return NewJob(**given)
+
+
+def ask(
+    queue: str = "q",
+    priority: int = 0,
+    *,
+    cursor: int = 0,
+    room: int = 100,
+    tasks: Sequence[str] = (TASK,),
+) -> Ask:
+    return Ask(Lane(queue, priority), cursor, room, tuple(tasks))
+
+
+def verdict(kind: Kind, *, result: Any = None, delay: float = 0.0, error: str = "") -> Verdict:
+    """A verdict as the engine would make it: what fails or is tried again carries an error."""
+    failed = kind in ("fail", "retry", "cancel")
+    return Verdict(
+        kind,
+        result=codec.encode(result) if kind == "succeed" else None,
+        error=envelope("Oops", error or kind) if failed else None,
+        delay=delay,
+    )
+
+
+class Store:
+    """One connection like the engine's, a clock of the test's, and another connection to look with."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        self.dsn = dsn
+        self.schema = schema
+        self.target = Target(dsn, schema)
+        self.quiet = Target(dsn, schema, notify=False)
+        self.now = NOW
+        self.conn = engine_connection(dsn)
+        self.eyes = psycopg.connect(dsn, autocommit=True, row_factory=dict_row)
+        self.eyes.execute(sql.SQL("set search_path = {}").format(sql.Identifier(schema)))
+
+    def close(self) -> None:
+        self.conn.close()
+        self.eyes.close()
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def run(self, statement: Statement[R], conn: psycopg.Connection[Any] | None = None) -> R:
+        query = text(statement.name, self.schema)
+        cursor = (conn or self.conn).execute(query, statement.params)
+        return statement.read(cursor.fetchall())
+
+    # -- commands, at this store's moment ---------------------------------------------------------
+
+    def enqueue(self, **fields: Any) -> UUID:
+        job = new_job(**fields)
+        assert self.run(jobs.enqueue(self.target, [job], self.now)) == 1
+        return UUID(job.id)
+
+    def register(self, *, lease: float = 30, tasks: Sequence[str] = (TASK,)) -> int:
+        return self.run(fleet.register("host:1", "0", 10, ["q"], tasks, lease, self.now))
+
+    def claim(self, worker: int, *asks: Ask, room: int = 100) -> list[Claim]:
+        return self.run(jobs.claim(worker, asks or [ask()], room, self.now))
+
+    def held(self, worker: int, **fields: Any) -> Claim:
+        """A new job, claimed. Nothing else may be ready in its lane."""
+        self.enqueue(**fields)
+        queue, priority = fields.get("queue", "q"), fields.get("priority", 0)
+        (claim,) = self.claim(worker, ask(queue, priority, tasks=[fields.get("task", TASK)]))
+        return claim
+
+    def settle(self, claim: Claim, kind: Kind, **fields: Any) -> bool:
+        """Whether the verdict took effect."""
+        settled = [Settled(claim, verdict(kind, **fields))]
+        if kind in _ENDS:
+            return not self.run(jobs.finish(self.target, settled, self.now))
+        return not self.run(jobs.requeue(self.target, 0, settled, self.now))
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def rows(self, query: str, *params: Any) -> list[dict[str, Any]]:
+        return self.eyes.execute(query, params or None).fetchall()  # type: ignore[arg-type]
+
+    def one(self, query: str, *params: Any) -> dict[str, Any]:
+        (row,) = self.rows(query, *params)
+        return row
+
+    def count(self, table: str) -> int:
+        return self.one(f"select count(*) as n from {table}")["n"]
+
+    def live(self, job_id: UUID | str) -> dict[str, Any] | None:
+        """The row of `job`."""
+        return next(iter(self.rows(_LIVE, str(job_id))), None)
+
+    def archived(self, job_id: UUID | str) -> dict[str, Any] | None:
+        """The row of `archive`."""
+        return next(iter(self.rows(_ARCHIVED, str(job_id))), None)
+
+    def attempts(self, job_id: UUID | str) -> list[dict[str, Any]]:
+        return self.rows("select * from attempt where job_id = %s order by claim", str(job_id))
+
+    def states(self, job_id: UUID | str) -> list[str]:
+        """The labels of every row that there is of a job: one, or none."""
+        query = "select state from jobs where id = %s"
+        return [row["state"] for row in self.rows(query, str(job_id))]
+
+    def everything(self) -> dict[str, list[str]]:
+        """Every row of every table, with where it lies: equal only if nothing was written."""
+        return {
+            table: sorted(
+                row["line"]
+                for row in self.rows(
+                    f"select tableoid::regclass::text || ctid::text || t::text as line from {table} t"
+                )
+            )
+            for table in TABLES
+        }
+
+    def clear(self) -> None:
+        """An empty schema at the first moment."""
+        for table in TABLES:
+            self.eyes.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+        self.eyes.execute("alter sequence job_seq restart")
+        self.now = NOW
+
+    def terminate(self, application: str) -> int:
+        """Ends the connections of this name to this database; how many there were."""
+        query = (
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where application_name = %s and datname = current_database()"
+        )
+        return len(self.rows(query, application))
+
+    @contextmanager
+    def listening(self, *channels: str | None) -> Iterator[Callable[[], list[str]]]:
+        """Gives a function that says what was notified since, once it has all arrived."""
+        with psycopg.connect(self.dsn, autocommit=True) as conn:
+            for channel in channels or (self.target.work_channel,):
+                conn.execute(sql.SQL("listen {}").format(sql.Identifier(str(channel))))
+            conn.execute("listen test_end")
+
+            def heard() -> list[str]:
+                # Notifications arrive in the order of commits: behind ours, nothing is missing.
+                self.eyes.execute("notify test_end")
+                payloads: list[str] = []
+                for note in conn.notifies(timeout=30):
+                    if note.channel == "test_end":
+                        return payloads
+                    payloads.append(note.payload)
+                raise AssertionError("our own notification never arrived")
+
+            yield heard
+
+
+class Aside:
+    """A statement run by another session, in a thread, while the test holds something it needs."""
+
+    def __init__(self, store: Store, statement: Statement[Any]) -> None:
+        self._store = store
+        self._conn = engine_connection(store.dsn)
+        self._answers: list[Any] = []
+        self._thread = threading.Thread(target=self._run, args=[statement])
+        self._thread.start()
+
+    def _run(self, statement: Statement[Any]) -> None:
+        with self._conn:
+            try:
+                self._answers.append(self._store.run(statement, self._conn))
+            except psycopg.Error as error:
+                self._answers.append(error)
+
+    def wait_until_it_waits(self) -> Aside:
+        """Returns when the other session stands before a lock."""
+        query = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
+        pid = self._conn.info.backend_pid
+        eventually_sync(lambda: self._store.rows(query, pid))
+        return self
+
+    def answer(self) -> Any:
+        self._thread.join(DEADLINE)
+        (answer,) = self._answers
+        return answer
+
+
+_LIVE = "select *, state::text as state from job where id = %s"
+_ARCHIVED = "select *, state::text as state from archive where id = %s"

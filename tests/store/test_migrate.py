@@ -1,0 +1,245 @@
+"""migrate.py: the schema appears once, in its place, and one that does not fit is refused."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from headway.errors import SchemaMismatch
+from headway.store import migrate
+from headway.store.migrate import Migration
+from tests.store.catalog import contents, outside
+from tests.support import eventually_sync
+
+_numbers = itertools.count()
+_ALL = [migration.name for migration in migrate.migrations()]
+
+
+@pytest.fixture
+def fresh(server_dsn: str) -> Iterator[str]:
+    """The DSN of an empty database."""
+    name = sql.Identifier(f"headway_fresh_{os.getpid()}_{next(_numbers)}")
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        conn.execute(sql.SQL("drop database if exists {} with (force)").format(name))
+        conn.execute(sql.SQL("create database {}").format(name))
+        yield make_conninfo(server_dsn, dbname=name.as_string().strip('"'))
+        conn.execute(sql.SQL("drop database {} with (force)").format(name))
+
+
+@pytest.fixture
+def look(fresh: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(fresh, autocommit=True) as conn:
+        yield conn
+
+
+def test_a_fresh_database_gets_every_migration(fresh: str, look: psycopg.Connection[Any]) -> None:
+    assert migrate.run_sync(fresh, "headway") == _ALL
+    recorded = look.execute("select version, name, checksum from headway.migration").fetchall()
+    assert recorded == [(m.version, m.name, m.checksum) for m in migrate.migrations()]
+    migrate.verify_sync(look, "headway")
+
+
+async def test_the_async_runner_does_the_same(fresh: str, look: psycopg.Connection[Any]) -> None:
+    assert await migrate.run(fresh, "hw_one") == _ALL
+    migrate.run_sync(fresh, "hw_two")
+    assert contents(look, "hw_one") == contents(look, "hw_two")
+    async with await psycopg.AsyncConnection.connect(fresh) as conn:
+        await migrate.verify(conn, "hw_one")
+
+
+def test_migrating_again_changes_nothing(fresh: str, look: psycopg.Connection[Any]) -> None:
+    migrate.run_sync(fresh, "headway")
+    query = "select *, xmin from headway.migration"
+    before = contents(look, "headway"), look.execute(query).fetchall()
+    assert migrate.run_sync(fresh, "headway") == []
+    assert (contents(look, "headway"), look.execute(query).fetchall()) == before
+
+
+_PROGRAM = """
+import sys
+from headway.store import migrate
+print(migrate.run_sync(sys.argv[1], "headway"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_eight_processes_at_the_same_time_apply_it_once(
+    fresh: str, look: psycopg.Connection[Any], isolation: str
+) -> None:
+    """All of them stand before the lock when it opens; a strict default of the database's is no
+    obstacle."""
+    look.execute("select pg_advisory_lock(hashtextextended('\"headway\".migration', 0))")
+    level = isolation.replace(" ", "\\ ")
+    dsn = make_conninfo(fresh, options=f"-c default_transaction_isolation={level}")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _PROGRAM, dsn], stdout=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    waiting = (
+        "select count(*) from pg_stat_activity "
+        "where wait_event = 'advisory' and datname = current_database()"
+    )
+    eventually_sync(lambda: look.execute(waiting).fetchone() == (8,))
+    look.execute("select pg_advisory_unlock_all()")
+    said = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8
+    assert sorted(said) == sorted([*["[]"] * 7, str(_ALL)])
+
+
+def test_nothing_outside_the_schema_is_touched(fresh: str, look: psycopg.Connection[Any]) -> None:
+    before = outside(look, "headway")
+    migrate.run_sync(fresh, "headway")
+    assert outside(look, "headway") == before
+
+
+def test_the_search_path_plays_no_part(fresh: str, look: psycopg.Connection[Any]) -> None:
+    """A schema that comes first and has tables of the same names is neither used nor changed."""
+    look.execute("create schema hw_first")
+    for table in ("job", "archive", "attempt", "migration", "worker", "queue"):
+        look.execute(f"create table hw_first.{table} (x int)")
+    before = contents(look, "hw_first")
+    migrate.run_sync(make_conninfo(fresh, options="-c search_path=hw_first"), "headway")
+    migrate.run_sync(fresh, "hw_plain")
+    assert contents(look, "hw_first") == before
+    assert contents(look, "headway") == contents(look, "hw_plain")
+
+
+def _walk(plan: Generator[Any, Any, list[str]], conn: psycopg.Connection[Any]) -> None:
+    rows: list[Any] | None = None
+    with suppress(StopIteration):
+        while True:
+            query, params = plan.send(rows)
+            cursor = conn.execute(query, params or None)
+            rows = cursor.fetchall() if cursor.description else []
+
+
+def test_the_callers_search_path_stays_as_it_was(fresh: str) -> None:
+    with psycopg.connect(make_conninfo(fresh, options="-c search_path=mine")) as conn:
+        _walk(migrate.steps("headway"), conn)
+        conn.commit()
+        assert conn.execute("show search_path").fetchone() == ("mine",)
+        assert conn.execute("show lock_timeout").fetchone() == ("0",)
+
+
+def test_two_schemas_stand_side_by_side(fresh: str, look: psycopg.Connection[Any]) -> None:
+    migrate.run_sync(fresh, "hw_one")
+    alone = contents(look, "hw_one")
+    assert migrate.run_sync(fresh, "hw_other_name") == _ALL
+    assert contents(look, "hw_one") == alone == contents(look, "hw_other_name")
+    look.execute("drop schema hw_one cascade")
+    migrate.verify_sync(look, "hw_other_name")
+
+
+def test_the_script_makes_the_same_schema(fresh: str, look: psycopg.Connection[Any]) -> None:
+    migrate.run_sync(fresh, "by_runner")
+    look.execute(migrate.script("by_script"))  # type: ignore[arg-type]
+    made = contents(look, "by_script")
+    assert made == contents(look, "by_runner")
+    assert all(made[kind] for kind in made), "the comparison compares something of every kind"
+    query = "select version, name, checksum from {}.migration"
+    ledgers = [look.execute(query.format(name)).fetchall() for name in ("by_script", "by_runner")]
+    assert ledgers[0] == ledgers[1]
+    assert migrate.run_sync(fresh, "by_script") == []
+    migrate.verify_sync(look, "by_script")
+
+
+def _refusal(conn: psycopg.Connection[Any], schema: str = "headway") -> str:
+    with pytest.raises(SchemaMismatch) as refused:
+        migrate.verify_sync(conn, schema)
+    return str(refused.value)
+
+
+async def test_a_missing_schema_is_refused(fresh: str, look: psycopg.Connection[Any]) -> None:
+    assert "no Headway schema" in _refusal(look)
+    assert "run `headway migrate`" in _refusal(look)
+    async with await psycopg.AsyncConnection.connect(fresh) as conn:
+        with pytest.raises(SchemaMismatch, match="run `headway migrate`"):
+            await migrate.verify(conn, "headway")
+
+
+def test_a_ledger_without_entries_is_a_missing_schema(
+    fresh: str, look: psycopg.Connection[Any]
+) -> None:
+    migrate.run_sync(fresh, "headway")
+    look.execute("delete from headway.migration")
+    assert "no Headway schema" in _refusal(look)
+
+
+_NEXT = migrate.newest() + 1
+_LATER = Migration(_NEXT, f"{_NEXT:04}_later", "create table {schema}.later (x integer)")
+_BROKEN = Migration(
+    _NEXT + 1,
+    f"{_NEXT + 1:04}_broken",
+    "create table {schema}.half (x integer); select 1 / 0;",
+)
+
+
+def _know(monkeypatch: pytest.MonkeyPatch, *more: Migration) -> None:
+    """As if this library were a later version, which has these migrations too."""
+    known = (*migrate.migrations(), *more)
+    monkeypatch.setattr(migrate, "migrations", lambda: known)
+
+
+def test_an_older_schema_is_refused_and_migrated(
+    fresh: str, look: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate.run_sync(fresh, "headway")
+    _know(monkeypatch, _LATER)
+    assert f"is at version {_NEXT - 1} and this library needs {_NEXT}" in _refusal(look)
+    assert "run `headway migrate`" in _refusal(look)
+    assert migrate.run_sync(fresh, "headway") == [_LATER.name]
+    migrate.verify_sync(look, "headway")
+
+
+def test_a_newer_schema_is_refused(fresh: str, look: psycopg.Connection[Any]) -> None:
+    migrate.run_sync(fresh, "headway")
+    look.execute("insert into headway.migration values (999, '0999_future', 'x')")
+    before = contents(look, "headway")
+    assert "version 999, newer than this library" in _refusal(look)
+    assert "upgrade the headway package" in _refusal(look)
+    with pytest.raises(SchemaMismatch, match="upgrade the headway package"):
+        migrate.run_sync(fresh, "headway")
+    assert contents(look, "headway") == before
+
+
+def test_a_migration_that_was_applied_with_other_contents_is_refused(
+    fresh: str, look: psycopg.Connection[Any]
+) -> None:
+    migrate.run_sync(fresh, "headway")
+    look.execute("update headway.migration set checksum = 'another' where version = 1")
+    with pytest.raises(SchemaMismatch, match=r"0001_initial .* other contents"):
+        migrate.run_sync(fresh, "headway")
+
+
+def test_a_failing_migration_leaves_nothing_behind(
+    fresh: str, look: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = outside(look)
+    with monkeypatch.context() as patch:
+        _know(patch, _LATER, _BROKEN)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            migrate.run_sync(fresh, "headway")
+    assert outside(look) == before, "not even the schema"
+    assert migrate.run_sync(fresh, "headway") == _ALL
+    kept = contents(look, "headway")
+    _know(monkeypatch, _LATER, _BROKEN)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate.run_sync(fresh, "headway")
+    assert contents(look, "headway") == kept, "not even the migration before the broken one"
+
+
+def test_versions_are_numbered_without_gaps() -> None:
+    versions = [migration.version for migration in migrate.migrations()]
+    assert versions == list(range(1, len(versions) + 1))
+    assert len({migration.checksum for migration in migrate.migrations()}) == len(versions)

@@ -1,0 +1,184 @@
+"""Every state and every move of core/state.py, on a real server.
+
+For each pair the statement of the move is run on a job in that state, once for each way it can be
+run, as if the caller knew everything that the row says. Where the table of moves has no arrow,
+nothing may be written, not even the same values again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from headway.core.state import MOVES, Move, State, leads_to
+from headway.core.verdict import Kind
+from headway.store import jobs
+from headway.store.rows import Claim
+from tests.store.store import TASK, Store, new_job
+
+_LEASE = 1_000.0
+_TTL = 200.0
+_DELAY = 10.0
+_FILES = resources.files("headway.store") / "sql" / "moves"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to make a move: what to run, how long after the job was placed, on what kind of job."""
+
+    run: Callable[[Store, UUID, int], Any]
+    after: float = 0.0
+    job: dict[str, Any] = field(default_factory=dict)
+    cancelling: bool = False
+
+
+def _enqueue(**fields: Any) -> Way:
+    def run(store: Store, job_id: UUID, worker: int) -> None:
+        # A repetition: the statement, and the one that takes back what had already ended.
+        with store.conn.transaction():
+            made = jobs.enqueue(store.target, [new_job(id=str(job_id), **fields)], store.now)
+            store.run(made)
+            store.run(jobs.withdraw([str(job_id)]))
+
+    return Way(run)
+
+
+def _settle(kind: Kind, **fields: Any) -> Way:
+    def run(store: Store, job_id: UUID, worker: int) -> None:
+        row = store.live(job_id) or store.archived(job_id)
+        number = row["claim"] if row else 1
+        claim = Claim(str(job_id), number, TASK, "", 1, 3, "q", 0, 1, "{}", None, None)
+        store.settle(claim, kind, **fields)
+
+    return Way(run)
+
+
+def _rescue(**fields: Any) -> Way:
+    return Way(
+        lambda store, job_id, worker: store.run(jobs.rescue(store.target, 10, store.now)),
+        after=_LEASE,
+        **fields,
+    )
+
+
+WAYS: dict[Move, list[Way]] = {
+    Move.ENQUEUE: [_enqueue(), _enqueue(delay=_DELAY)],
+    Move.CLAIM: [Way(lambda store, job_id, worker: store.claim(worker))],
+    Move.FINISH: [_settle("succeed"), _settle("fail"), _settle("cancel")],
+    Move.REQUEUE: [
+        _settle("retry"),
+        _settle("retry", delay=5),
+        _settle("snooze", delay=5),
+        _settle("release"),
+    ],
+    Move.PROMOTE: [
+        Way(
+            lambda store, job_id, worker: store.run(
+                jobs.promote(store.target, None, 10, store.now)
+            ),
+            after=_DELAY,
+        )
+    ],
+    Move.CANCEL: [
+        Way(
+            lambda store, job_id, worker: store.run(jobs.cancel(store.target, job_id, store.now)),
+        )
+    ],
+    Move.EXPIRE: [
+        Way(
+            lambda store, job_id, worker: store.run(jobs.expire(store.target, 10, store.now)),
+            after=_TTL,
+        )
+    ],
+    Move.RESCUE: [_rescue(), _rescue(job={"max_attempts": 1}), _rescue(cancelling=True)],
+    Move.REVIVE: [
+        Way(lambda store, job_id, worker: store.run(jobs.revive(store.target, job_id, store.now)))
+    ],
+}
+
+
+def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
+    """A job in `state`, brought there by moves where there are any."""
+    if state is None:
+        return uuid4()
+    delay = _DELAY if state is State.SCHEDULED else None
+    job_id = store.enqueue(ttl=_TTL, delay=delay, **way.job)
+    match state:
+        case State.READY | State.SCHEDULED:
+            pass
+        case State.BLOCKED | State.WAITING:
+            # Nothing leads here yet; the columns allow it and the moves must treat it right.
+            store.rows("update job set state = %s where id = %s returning 1", state.value, job_id)
+        case State.CANCELLED:
+            store.run(jobs.cancel(store.target, job_id, store.now))
+        case State.EXPIRED:
+            store.advance(_TTL)
+            store.run(jobs.expire(store.target, 1, store.now))
+            store.advance(-_TTL)
+        case _:
+            (claim,) = store.claim(worker)
+            if state is not State.RUNNING:
+                store.settle(claim, "succeed" if state is State.SUCCEEDED else "fail")
+            elif way.cancelling:
+                store.run(jobs.cancel(store.target, job_id, store.now))
+    assert store.states(job_id) == [state.label]
+    return job_id
+
+
+@pytest.mark.parametrize("state", [*State, None], ids=lambda s: s.label if s else "no_such_job")
+@pytest.mark.parametrize("move", Move, ids=lambda m: m.value)
+def test_a_move_leads_exactly_where_the_table_of_moves_says(
+    store: Store, move: Move, state: State | None
+) -> None:
+    reached: set[State] = set()
+    for way in WAYS[move]:
+        store.clear()
+        worker = store.register(lease=_LEASE)
+        job_id = _place(store, state, worker, way)
+        before = store.everything()
+        store.advance(way.after)
+        way.run(store, job_id, worker)
+        if not leads_to(move, state):
+            assert store.everything() == before, "it wrote where it may not"
+            continue
+        (label,) = store.states(job_id)
+        reached.add(State.of_label(label))
+    assert reached == leads_to(move, state)
+
+
+def test_a_running_job_that_is_cancelled_is_only_asked_to_stop(store: Store, worker: int) -> None:
+    claim = store.held(worker)
+    before = store.live(claim.id)
+    assert before is not None
+    assert store.run(jobs.cancel(store.target, UUID(claim.id), store.now)) == "asked"
+    assert store.live(claim.id) == before | {"cancelling": True}
+
+
+def test_every_move_has_a_file_and_every_file_a_move() -> None:
+    files = {file.name.removesuffix(".sql") for file in _FILES.iterdir()}
+    # Withdrawing is the other half of a repeated enqueue, not a move that anyone asks for.
+    assert files == {move.value for move in Move} | {"withdraw"}
+    assert set(MOVES) == set(Move)
+
+
+_LABELS = "|".join([*(state.label for state in State), r"\(nothing\)"])
+_SIDE = rf"(?:{_LABELS})(?: \| (?:{_LABELS}))*"
+_ARROW = re.compile(rf"({_SIDE}) -> ({_SIDE})")
+
+
+@pytest.mark.parametrize("move", Move, ids=lambda m: m.value)
+def test_the_first_line_of_a_move_names_its_arrows(move: Move) -> None:
+    opening = (_FILES / f"{move.value}.sql").read_text("utf-8").splitlines()[0]
+    assert opening.startswith("-- ")
+    named: dict[State | None, frozenset[State]] = {}
+    for sources, targets in _ARROW.findall(opening):
+        for source in sources.split(" | "):
+            state = None if source == "(nothing)" else State.of_label(source)
+            named[state] = frozenset(State.of_label(label) for label in targets.split(" | "))
+    assert named == MOVES[move]

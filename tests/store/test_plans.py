@@ -1,0 +1,201 @@
+"""Every SQL file plans, and the hot ones read what they were written to read.
+
+A plan is that of the engine's own connections: its settings, its prepared and generic plan, tables
+full of jobs that wait and jobs that ended, and statistics that know of no running ones.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from headway import store as store_package
+from headway.core.verdict import Kind
+from headway.store import jobs, migrate
+from headway.store.statement import Statement, text
+from tests.store.samples import samples
+from tests.store.store import NOW, Store, ask, engine_connection, new_job, verdict
+
+_SQL = resources.files("headway.store") / "sql"
+_FILES = sorted(
+    f"{folder}/{file.name.removesuffix('.sql')}"
+    for folder in ("moves", "writes", "reads")
+    for file in (_SQL / folder).iterdir()
+)
+_MANY = 20_000
+
+
+def test_every_file_has_exactly_one_constructor() -> None:
+    named = Counter[str]()
+    for file in Path(store_package.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Statement":
+                (name, *_) = node.args
+                assert isinstance(name, ast.Constant), f"{file.name} builds a statement's name"
+                named[name.value] += 1
+    assert named == Counter(_FILES)
+
+
+def test_every_file_is_planned_below(store: Store) -> None:
+    assert sorted(samples(store.target)) == _FILES
+
+
+@pytest.mark.parametrize("name", _FILES)
+def test_a_statement_plans_and_reads_what_comes_back(store: Store, name: str) -> None:
+    """On an empty schema, with nothing of it in the search path."""
+    statement = samples(store.target)[name]
+    with engine_connection(store.dsn) as conn, conn.transaction(force_rollback=True):
+        conn.execute("set search_path = ''")
+        conn.execute(f"explain {text(name, store.schema)}", statement.params)
+        store.run(statement, conn)
+
+
+# -- full tables ----------------------------------------------------------------------------------
+
+
+def _fill(store: Store) -> None:
+    """Jobs that wait, jobs that ended, and nothing that runs."""
+    worker = store.register(lease=10_000)
+    for kind in ("succeed", "fail"):
+        made = [new_job() for _ in range(_MANY // 2)]
+        store.run(jobs.enqueue(store.quiet, made, store.now))
+        claims = store.claim(worker, ask(room=_MANY), room=_MANY)
+        assert len(claims) == len(made)
+        _settle_all(store, claims, kind)
+    for delay in (None, 60.0):
+        made = [
+            new_job(priority=n % 3, delay=delay, ttl=9e6 if n % 9 else None) for n in range(_MANY)
+        ]
+        store.run(jobs.enqueue(store.quiet, made, store.now))
+    store.eyes.execute("vacuum analyze")
+
+
+def _settle_all(store: Store, claims: list[Any], kind: Kind) -> None:
+    settled = [jobs.Settled(claim, verdict(kind)) for claim in claims]
+    assert store.run(jobs.finish(store.quiet, settled, store.now)) == []
+
+
+@pytest.fixture(scope="module")
+def full(dsn: str) -> Iterator[Store]:
+    """A schema of this file's own with full tables, analyzed."""
+    migrate.run_sync(dsn, "hw_full")
+    store = Store(dsn, "hw_full")
+    _fill(store)
+    yield store
+    store.eyes.execute("drop schema hw_full cascade")
+    store.close()
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _plan(store: Store, statement: Statement[Any]) -> list[dict[str, Any]]:
+    """The nodes of the generic plan of the statement as the engine prepares it."""
+    query = text(statement.name, store.schema)
+    # The driver numbers parameters in the order in which they first appear.
+    names = dict.fromkeys(re.findall(r"%\((\w+)\)s", query))
+    values = [sql.Literal(statement.params[name]) for name in names]
+    with engine_connection(store.dsn) as conn, conn.transaction(force_rollback=True):
+        conn.execute(query, statement.params, prepare=True)
+        ((prepared,),) = conn.execute("select name from pg_prepared_statements").fetchall()
+        execute = sql.SQL("execute {} ({})") if values else sql.SQL("execute {}")
+        given = execute.format(sql.Identifier(prepared), sql.SQL(", ").join(values))
+        with psycopg.ClientCursor(conn) as cursor:
+            cursor.execute(sql.SQL("explain (format json) ") + given)
+            (row,) = cursor.fetchall()
+    return list(_nodes(row[0][0]["Plan"]))
+
+
+def _is_of(node: dict[str, Any], table: str) -> bool:
+    """Whether a node reads a table, or a partition of one."""
+    name = str(node.get("Relation Name") or node.get("Index Name") or "")
+    return name == table if table == "job" else name.startswith(table)
+
+
+def _read(nodes: list[dict[str, Any]], table: str) -> set[str]:
+    """How the plan gets at rows of a table or its partitions: the indexes, or the kind of scan."""
+    return {
+        node.get("Index Name") or node["Node Type"]
+        for node in nodes
+        if _is_of(node, table) and node["Node Type"] not in ("ModifyTable", "Bitmap Heap Scan")
+    } | {
+        node["Index Name"]
+        for node in nodes
+        if node["Node Type"] == "Bitmap Index Scan" and node["Index Name"].startswith(table)
+    }
+
+
+_HOT = {
+    "moves/claim": {"job_ready", "Tid Scan"},
+    "moves/finish": {"job_pkey"},
+    "moves/requeue": {"job_pkey"},
+    "moves/promote": {"job_scheduled", "Tid Scan"},
+    "moves/rescue": {"job_held", "Tid Scan"},
+    "moves/expire": {"job_expiry", "Tid Scan"},
+    "moves/cancel": {"job_pkey"},
+    "moves/withdraw": {"job_pkey"},
+    "reads/held": {"job_pkey"},
+    "reads/orphans": {"job_held"},
+    "reads/lanes": {"job_ready"},
+    "reads/idle": {"job_ready", "job_scheduled", "job_held"},
+    "writes/progress": {"job_pkey"},
+    "writes/await": {"job_pkey"},
+}
+
+
+@pytest.mark.parametrize("name", _HOT)
+def test_a_hot_statement_reads_jobs_by_the_index_meant_for_it(full: Store, name: str) -> None:
+    ids = [str(row["id"]) for row in full.rows("select id from job limit 100")]
+    nodes = _plan(full, samples(full.quiet, ids=ids)[name])
+    assert _read(nodes, "job") == _HOT[name]
+
+
+@pytest.mark.parametrize("name", [name for name in _FILES if name not in ("reads/queues",)])
+def test_no_statement_walks_a_whole_table_of_jobs(full: Store, name: str) -> None:
+    """But for the counts that people ask for."""
+    nodes = _plan(full, samples(full.quiet)[name])
+    walked = {
+        node["Relation Name"]
+        for node in nodes
+        if node["Node Type"] == "Seq Scan"
+        and any(_is_of(node, table) for table in ("job", "archive", "attempt"))
+    }
+    assert walked == set()
+
+
+@pytest.mark.parametrize("name", ["reads/outcome", "reads/job", "moves/revive", "moves/withdraw"])
+def test_the_archive_is_read_by_id(full: Store, name: str) -> None:
+    read = _read(_plan(full, samples(full.quiet)[name]), "archive")
+    assert read
+    assert all(re.fullmatch(r"archive_\w*id_idx\d*", index) for index in read), read
+
+
+def test_a_heartbeat_finds_its_row_by_key(full: Store) -> None:
+    nodes = _plan(full, samples(full.quiet)["writes/heartbeat"])
+    assert _read(nodes, "worker") == {"worker_pkey"}
+
+
+@pytest.mark.parametrize("name", ["moves/finish", "moves/requeue", "writes/progress", "reads/held"])
+def test_what_is_fenced_never_walks_the_dead_entries_of_held_jobs(full: Store, name: str) -> None:
+    """The statistics know of no running job, so an index of running jobs looks empty to the planner;
+    in truth it is full of dead entries."""
+    nodes = _plan(full, samples(full.quiet)[name])
+    assert "job_held" not in _read(nodes, "job")
+
+
+def test_the_tables_are_as_full_as_they_are_said_to_be(full: Store) -> None:
+    assert full.one("select count(*) as n from job where state = 'r'")["n"] == _MANY
+    assert full.count("archive") == _MANY
+    assert full.now == NOW

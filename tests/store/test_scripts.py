@@ -1,0 +1,90 @@
+"""scripts.py: operations that take more than one statement."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from headway.core.state import State
+from headway.errors import DatabaseUnavailable, JobNotFound
+from headway.store import scripts
+from headway.store.rows import OutcomeRow
+from headway.store.scripts import Script
+from tests.store.store import Store
+
+
+def _play(store: Store, script: Script[Any]) -> Any:
+    try:
+        statement = next(script)
+        while True:
+            statement = script.send(store.run(statement))
+    except StopIteration as finished:
+        return finished.value
+
+
+def test_the_cancel_script_says_whether_there_was_anything_to_cancel(
+    store: Store, worker: int
+) -> None:
+    waiting, running = store.enqueue(queue="other"), store.held(worker)
+    ended = store.held(worker)
+    store.settle(ended, "succeed")
+    now = store.now
+    assert _play(store, scripts.cancel(store.target, waiting, now)) is True
+    assert _play(store, scripts.cancel(store.target, UUID(running.id), now)) is True
+    assert _play(store, scripts.cancel(store.target, UUID(ended.id), now)) is False
+    with pytest.raises(JobNotFound):
+        _play(store, scripts.cancel(store.target, uuid4(), now))
+
+
+def test_the_revive_script_says_whether_there_was_anything_to_repeat(
+    store: Store, worker: int
+) -> None:
+    failed, done = store.held(worker), store.held(worker)
+    store.settle(failed, "fail")
+    store.settle(done, "succeed")
+    running, ready = store.held(worker), store.enqueue()
+    answers = {
+        claim_id: _play(store, scripts.revive(store.target, UUID(str(claim_id)), store.now))
+        for claim_id in (failed.id, done.id, running.id, ready)
+    }
+    assert list(answers.values()) == [True, False, False, False]
+    with pytest.raises(JobNotFound):
+        _play(store, scripts.revive(store.target, uuid4(), store.now))
+
+
+@pytest.mark.parametrize("script", [scripts.cancel, scripts.revive])
+def test_a_job_that_keeps_changing_hands_is_asked_for_again_but_not_for_ever(
+    store: Store, script: Any
+) -> None:
+    """The script is a generator: answer it as a database would in which the job always slips away."""
+    asked: list[str] = []
+
+    def slip_away() -> None:
+        playing = script(store.target, uuid4(), store.now)
+        statement = next(playing)
+        while True:
+            asked.append(statement.name)
+            slipped = OutcomeRow(State.SCHEDULED, None, None)
+            statement = playing.send(slipped if statement.name == "reads/outcome" else None)
+
+    with pytest.raises(DatabaseUnavailable, match="try again"):
+        slip_away()
+    assert sum(name.startswith("moves/") for name in asked) > 3
+
+
+def test_waiting_for_the_end_sees_an_end_that_came_in_between(store: Store, worker: int) -> None:
+    claim = store.held(worker)
+    script = scripts.await_end(UUID(claim.id), store.now)
+    first = next(script)
+    seen = store.run(first)
+    waiting = script.send(seen)
+    assert waiting.name == "writes/await"
+    store.settle(claim, "succeed", result=7)
+    # Nothing lives any more that could be waited for.
+    with pytest.raises(StopIteration) as finished:
+        script.send(store.run(waiting))
+    assert finished.value.value is None, "it will be found by the first look after this"
+    outcome = _play(store, scripts.ended(UUID(claim.id)))
+    assert (outcome.state, outcome.result) == (State.SUCCEEDED, "7")

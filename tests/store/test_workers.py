@@ -1,0 +1,214 @@
+"""Registering, heartbeats, the duty, retiring and forgetting (store/fleet.py)."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from uuid import uuid4
+
+from headway.store import fleet, inspect, jobs
+from headway.store.fleet import Beat
+from tests.store.store import NOW, Store, engine_connection
+
+
+def _beat(store: Store, worker: int, lease: float = 30) -> bool | None:
+    """Whether the duty is this worker's; none if the heartbeat came too late."""
+    beat = store.run(fleet.heartbeat(worker, lease, store.now))
+    return None if beat is None else beat.duty
+
+
+def _worker(store: Store, worker: int) -> dict[str, object]:
+    return store.one("select * from worker where id = %s", worker)
+
+
+def test_a_registered_worker_lives_for_one_lease(store: Store) -> None:
+    statement = fleet.register("box:77", "1.2.3", 40, ["a", "b"], ["t"], 12.5, store.now)
+    worker = store.run(statement)
+    row = _worker(store, worker)
+    assert row == {
+        "id": worker,
+        "name": "box:77",
+        "version": "1.2.3",
+        "slots": 40,
+        "queues": ["a", "b"],
+        "tasks": ["t"],
+        "started_at": NOW,
+        "seen_at": NOW,
+        "expires_at": NOW + timedelta(seconds=12.5),
+    }
+
+
+def test_a_worker_id_is_never_used_again(store: Store) -> None:
+    first = store.register()
+    store.rows("delete from worker returning 1")
+    assert store.register() > first
+
+
+def test_a_heartbeat_extends_the_lease_from_its_own_moment(store: Store, worker: int) -> None:
+    store.advance(29)
+    assert _beat(store, worker) is True
+    row = _worker(store, worker)
+    assert (row["seen_at"], row["expires_at"]) == (store.now, store.now + timedelta(seconds=30))
+    assert row["started_at"] == NOW
+
+
+def test_a_late_heartbeat_is_refused_and_changes_nothing(store: Store, worker: int) -> None:
+    store.advance(30)
+    before = store.everything()
+    assert _beat(store, worker) is None
+    assert store.everything() == before
+
+
+def test_an_unknown_workers_heartbeat_is_refused(store: Store) -> None:
+    before = store.everything()
+    assert _beat(store, 10**9) is None
+    assert store.everything() == before
+
+
+def test_only_one_worker_has_the_duty(store: Store) -> None:
+    first, second = store.register(), store.register()
+    assert _beat(store, first) is True
+    assert _beat(store, second) is False
+    store.advance(10)
+    assert _beat(store, second) is False
+    assert _beat(store, first) is True
+    assert store.count("duty") == 1
+
+
+def test_the_duty_passes_on_when_its_holder_is_lost(store: Store) -> None:
+    first, second = store.register(lease=30), store.register(lease=300)
+    assert _beat(store, first) is True
+    store.advance(29.9)
+    assert _beat(store, second, 300) is False
+    store.advance(0.1)
+    assert _beat(store, second, 300) is True
+    assert _beat(store, first) is None, "it comes back too late, and not to the duty either"
+    assert store.one("select worker_id from duty")["worker_id"] == second
+
+
+def test_a_heartbeat_says_how_long_the_duty_was_taken_for(store: Store) -> None:
+    first, second = store.register(lease=30), store.register(lease=300)
+    assert store.run(fleet.heartbeat(first, 30, store.now)) == Beat(True, None)
+    store.advance(10)
+    assert store.run(fleet.heartbeat(second, 300, store.now)) == Beat(False, 20.0)
+
+
+def test_the_duty_is_free_when_its_holder_retires(store: Store) -> None:
+    first, second = store.register(), store.register()
+    _beat(store, first)
+    assert store.run(fleet.retire(first, store.now)) is True
+    assert store.count("duty") == 0
+    assert _beat(store, second) is True
+
+
+def test_retiring_takes_nobody_elses_duty(store: Store) -> None:
+    first, second = store.register(), store.register()
+    _beat(store, first)
+    store.run(fleet.retire(second, store.now))
+    assert store.one("select worker_id from duty")["worker_id"] == first
+    assert store.run(fleet.retire(10**9, store.now)) is False
+
+
+def test_of_many_heartbeats_at_the_same_time_one_takes_the_duty(store: Store) -> None:
+    workers = [store.register() for _ in range(8)]
+    gate = threading.Barrier(len(workers))
+    answers: list[Beat | None] = []
+
+    def beat(worker: int) -> None:
+        with engine_connection(store.dsn) as conn:
+            gate.wait(30)
+            answers.append(store.run(fleet.heartbeat(worker, 30, store.now), conn))
+
+    threads = [threading.Thread(target=beat, args=[worker]) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(answers) == 8
+    assert [beat for beat in answers if beat is None] == []
+    assert sum(beat.duty for beat in answers if beat) == 1
+
+
+def test_g11_a_retired_worker_holds_nothing_any_more(store: Store, worker: int) -> None:
+    store.enqueue()
+    store.run(fleet.retire(worker, store.now))
+    assert store.claim(worker) == []
+    assert _beat(store, worker) is None
+
+
+def test_a_worker_is_forgotten_an_hour_after_it_was_lost(store: Store, worker: int) -> None:
+    store.advance(30 + 3599)
+    assert store.run(fleet.forget(store.now)) == 0
+    store.advance(1)
+    assert store.run(fleet.forget(store.now)) == 1
+    assert store.count("worker") == 0
+
+
+def test_a_lost_worker_that_still_holds_jobs_is_not_forgotten(store: Store, worker: int) -> None:
+    """Its row is how the rescue finds them."""
+    claim = store.held(worker)
+    store.advance(30 + 7200)
+    assert store.run(fleet.forget(store.now)) == 0
+    assert store.run(jobs.rescue(store.target, 10, store.now)) == (1, 0)
+    assert store.run(fleet.forget(store.now)) == 1
+    assert store.states(claim.id) == ["ready"]
+
+
+def test_a_wait_is_forgotten_after_a_day(store: Store) -> None:
+    job_id = store.enqueue()
+    store.run(jobs.await_end(job_id, store.now))
+    store.advance(86_399)
+    store.run(fleet.forget(store.now))
+    assert store.count("awaited") == 1
+    store.advance(1)
+    store.run(fleet.forget(store.now))
+    assert store.count("awaited") == 0
+
+
+def test_the_fleet_shows_who_lives_and_who_sweeps(store: Store) -> None:
+    alive, lost = store.register(lease=100), store.register(lease=10)
+    _beat(store, alive, 100)
+    store.advance(20)
+    shown = {row.id: row for row in store.run(inspect.workers(store.now))}
+    assert (shown[alive].alive, shown[alive].sweeps, shown[alive].silent_for) == (True, True, 20.0)
+    assert (shown[lost].alive, shown[lost].sweeps, shown[lost].silent_for) == (False, False, 20.0)
+    assert shown[alive].queues == ["q"]
+    assert shown[alive].tasks == ["resize"]
+
+
+def test_g8_a_task_that_no_live_worker_knows_shows_up(store: Store) -> None:
+    store.register(lease=100, tasks=["resize"])
+    store.register(lease=1, tasks=["gone"])
+    for task in ("resize", "gone", "never", "never"):
+        store.enqueue(task=task)
+    store.enqueue(task="resize", queue="unserved")
+    store.enqueue(task="later", delay=60.0)
+    store.advance(10)
+    stranded = store.run(inspect.stranded(store.now))
+    assert stranded == {"gone": 1, "never": 2, "resize": 1}
+
+
+def test_pausing_again_keeps_since_when(store: Store) -> None:
+    assert store.run(fleet.pause("mail", "ada", "provider down", store.now))
+    store.advance(60)
+    assert store.run(fleet.pause("mail", "bob", "still down", store.now))
+    row = store.one("select * from queue")
+    assert row == {
+        "name": "mail",
+        "paused_at": NOW,
+        "paused_by": "bob",
+        "pause_reason": "still down",
+    }
+
+
+def test_resuming_wakes_whoever_serves_the_queue(store: Store) -> None:
+    queue = f"mail {uuid4()}"
+    store.run(fleet.pause(queue, None, None, store.now))
+    with store.listening() as heard:
+        assert store.run(fleet.resume(store.target, queue)) is True
+        assert heard() == [f"ready 0 {queue}"]
+        assert store.run(fleet.resume(store.target, queue)) is False
+        assert store.run(fleet.resume(store.target, "never paused")) is False
+        assert heard() == []
+    row = store.one("select * from queue")
+    assert (row["paused_at"], row["paused_by"], row["pause_reason"]) == (None, None, None)
