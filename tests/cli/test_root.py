@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -119,3 +120,14 @@ def test_a_defect_is_one_line_and_exit_code_4(
     result = headway("migrate", "--json", code=4)
     assert "ZeroDivisionError" in result.stderr
     assert "--debug" in result.stderr
+
+
+def test_a_reader_that_has_read_enough_is_no_error(dsn: str, schema: str) -> None:
+    command = [sys.executable, "-m", "headway", "job", "list", "--dsn", dsn, "--schema", schema]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writer)
+    assert done.stderr == ""

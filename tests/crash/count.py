@@ -26,6 +26,13 @@ def finished(db: psycopg.Connection[Any]) -> int:
     return int(row[0])
 
 
+def registered(db: psycopg.Connection[Any]) -> int:
+    """How many workers have begun."""
+    row = db.execute("select count(*) from worker").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def assert_each_finished_once(
     db: psycopg.Connection[Any], jobs: Iterable[Job[Any] | UUID], state: str = "succeeded"
 ) -> None:

@@ -44,8 +44,8 @@ class OwnServer:
         self.tool("initdb", "-D", str(self.data), "-U", "postgres", *how)
         return self
 
-    def start(self) -> OwnServer:
-        options = [f"--{name}={value}" for name, value in self._settings.items()]
+    def start(self, **settings: str) -> OwnServer:
+        options = [f"--{name}={value}" for name, value in (self._settings | settings).items()]
         self._process = self._run(
             [str(self.bin / "postgres"), f"-D{self.data}", *options, f"-k{self._sockets}"]
         )

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from headway import Headway
-from tests.crash.count import finished, unfinished
+from tests.crash.count import finished, registered, unfinished
 from tests.crash.producers import producing
 from tests.crash.server import OwnServer
 from tests.support import eventually
@@ -36,11 +36,19 @@ async def test_g3_a_server_restart_under_load_loses_and_doubles_nothing(
     """Twice by a crash, once in an orderly way; producers and workers go on without being restarted."""
     workers = [worker(concurrency=20) for _ in range(2)]
     async with producing(app, 4) as producers:
+        with _connect(dsn, schema) as db:
+            await eventually(lambda: registered(db) == 2, within=60)
         for how in (signal.SIGQUIT, signal.SIGQUIT, signal.SIGINT):
             with _connect(dsn, schema) as db:
                 done = finished(db)
                 await eventually(lambda db=db, done=done: finished(db) > done, within=60)
-            await asyncio.to_thread(own_server.restart, how)
+            await asyncio.to_thread(own_server.stop, how)
+            met = [each.output().count("check that the server is up") for each in workers]
+            for each, before in zip(workers, met, strict=True):
+                await eventually(
+                    lambda w=each, n=before: w.output().count("check that the server is up") > n
+                )
+            await asyncio.to_thread(own_server.start)
     with _connect(dsn, schema) as db:
         await eventually(lambda: unfinished(db) == 0, within=60)
         producers.assert_kept(db)

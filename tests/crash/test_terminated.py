@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headway import Headway
-from tests.crash.count import assert_each_finished_once, told, unfinished
+from tests.crash.count import assert_each_finished_once, registered, told, unfinished
 from tests.crash.producers import producing
 from tests.support import eventually
 
@@ -26,9 +26,7 @@ async def test_g3_every_backend_ended_every_second_for_twenty_seconds_costs_noth
     app: Headway, db: psycopg.Connection[Any], worker
 ) -> None:
     workers = [worker(concurrency=20) for _ in range(2)]
-    await eventually(
-        lambda: db.execute("select count(*) from worker").fetchone() == (2,), within=60
-    )
+    await eventually(lambda: registered(db) == 2, within=60)
     ended = 0
     async with producing(app, 4) as producers:
         until = time.monotonic() + 20

@@ -38,8 +38,6 @@ def _claim(seq: int) -> Claim:
     return Claim(str(seq), 1, "t", "", 1, 5, "default", 0, seq, "{}", None, None)
 
 
-# waits for a fix: Claimer never moves a cursor back, so each scan from the start brings one batch of
-# such a backlog and the next one is a scan's budget away (hundreds of jobs a second, not thousands).
 def test_a_backlog_found_behind_the_cursor_is_read_on_from_there() -> None:
     claimer = Claimer({"default": 1}, ["t"], {}, batch=500)
     claimer.learn(_full_plan(claimer), [], Lanes(1000, []))

@@ -10,7 +10,8 @@ from headway import Headway, Retry
 from headway.store import inspect
 from tests.support import eventually
 
-ADD = """insert into job (id, run_at, created_at, max_attempts, state, queue, task, input, options, headers)
+ADD = """insert into job (id, run_at, created_at, max_attempts, state, queue, task,
+                          input, options, headers)
          values (%s, now(), now(), 5, 'r', %s, %s, %s, %s, %s)"""
 
 

@@ -1,6 +1,6 @@
 """Calls that must type-check, under pyright and mypy, both strict. Never run: see test_typing.py."""
 
-# ruff: noqa: B008, C408 - written as users write it
+# ruff: noqa: C408 - written as users write it
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Root(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
-            raise
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise  # click knows what to do, also when `| head` has read enough
         except HeadwayError as error:
             if wants_traceback(ctx):
                 raise

@@ -77,6 +77,12 @@ class Claimer:
         self._hinted = True
         return True
 
+    def meet(self, lanes: Lanes) -> None:
+        """Takes in which lanes have ready jobs."""
+        for lane in lanes.found:
+            if lane.priority not in self._lanes[lane.queue]:
+                self.hint(lane)
+
     def next(self, free: int, running_of: Callable[[str], int], poll: float) -> Plan | float | None:
         """The claim to make now with `free` slots; or how long to rest, none if until a slot is free."""
         room = min(free, self._batch)
@@ -99,6 +105,7 @@ class Claimer:
         """Takes in what a claim brought: moves the cursors, and knows whether to ask on."""
         self._asked_at = monotonic()
         taken = Counter[Line]()
+        read_to: dict[Line, int] = {}
         for claim in claims:
             line = (
                 claim.queue,
@@ -106,9 +113,13 @@ class Claimer:
                 claim.task if claim.task in self._slots_of else None,
             )
             taken[line] += 1
-            self._move(line, claim.seq)
-        for (queue, _, _), count in taken.items():
-            self._turns[queue] += count / self._weights[queue]
+            read_to[line] = max(claim.seq, read_to.get(line, 0))
+        for line, count in taken.items():
+            self._turns[line[0]] += count / self._weights[line[0]]
+            # Back, too: what a full scan finds behind the cursor (it committed late, or its queue was
+            # paused) goes on behind it, and is to be read on from there.
+            if plan.full or read_to[line] > self._cursors.get(line, 0):
+                self._cursors[line] = read_to[line]
         exhausted = len(claims) < plan.room
         if exhausted:
             self._owed = not plan.full
@@ -156,16 +167,10 @@ class Claimer:
         return sorted(self._turns, key=self._turns.__getitem__)
 
     def _take_in(self, plan: Plan, taken: Counter[Line] | None, lanes: Lanes) -> None:
-        for lane in lanes.found:
-            if lane.priority not in self._lanes[lane.queue]:
-                self.hint(lane)
+        self.meet(lanes)
         if taken is None:
             return
         for line, ask in plan.asks.items():
             if taken[line] < ask.room:
                 # All of this line was seen: what its cursor passes now is dead, held, or for others.
-                self._move(line, lanes.newest)
-
-    def _move(self, line: Line, seq: int) -> None:
-        if seq > self._cursors.get(line, 0):
-            self._cursors[line] = seq
+                self._cursors[line] = max(lanes.newest, self._cursors.get(line, 0))

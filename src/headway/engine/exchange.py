@@ -41,6 +41,7 @@ class Exchange(Service):
         self.draining = False
         self.poll = 0.0
         self._executor: Executor | None = None
+        self._met_lanes = False
         self._orphans_until = 0.0
         self._orphans_at = 0.0
         self._turning = asyncio.Lock()
@@ -61,6 +62,7 @@ class Exchange(Service):
 
     async def _turn(self) -> float | None:
         await self._adopt_orphans()
+        await self._meet_lanes()
         asked_by = self.worker_id
         batch, plan = self.settler.take(), self._plan()
         if not isinstance(plan, Plan):
@@ -77,6 +79,12 @@ class Exchange(Service):
 
     async def close(self) -> None:
         await self._link.close()
+
+    async def _meet_lanes(self) -> None:
+        """Before its first claim a worker finds out which priorities there are to begin with."""
+        if not self._met_lanes and self.worker_id:
+            self._claimer.meet(await self._link.run(jobs.lanes(self._claimer.queues)))
+            self._met_lanes = True
 
     def _receive(self, claims: Sequence[Claim], asked_by: int) -> None:
         """Starts what was claimed, unless the reply took so long that it may not be ours any more, or

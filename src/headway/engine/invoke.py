@@ -11,6 +11,7 @@ from typing import Any
 from headway.core.context import Context
 from headway.core.definition import annotation, dependencies
 from headway.core.depends import Dependency
+from headway.engine.threads import carried
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
 
@@ -96,14 +97,14 @@ async def _enter(
     # Plain code may block: off the loop with it.
     if inspect.isgeneratorfunction(provider):
         manager = contextmanager(provider)(**arguments)
-        value = await asyncio.to_thread(manager.__enter__)
+        value = await asyncio.to_thread(carried, manager.__enter__)
         stack.push_async_exit(_leaving(manager))
         return value
-    return await asyncio.to_thread(provider, **arguments)
+    return await asyncio.to_thread(carried, provider, **arguments)
 
 
 def _leaving(manager: Any) -> Any:
     async def leave(*error: Any) -> Any:
-        return await asyncio.to_thread(manager.__exit__, *error)
+        return await asyncio.to_thread(carried, manager.__exit__, *error)
 
     return leave

@@ -13,7 +13,9 @@ import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _PATIENCE = 1.0
 
@@ -28,6 +30,17 @@ class Abandoned(Exception):
     def __init__(self, done: asyncio.Future[Any]) -> None:
         super().__init__("the thread did not stop")
         self.done = done
+
+
+def carried(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Calls a function in a thread, so that whatever it raises can be awaited elsewhere.
+
+    A future cannot carry StopIteration, and GeneratorExit would close the coroutine that awaits it.
+    """
+    try:
+        return function(*args, **kwargs)
+    except (StopIteration, GeneratorExit) as error:
+        raise RuntimeError(f"{type(error).__name__} was raised") from error
 
 
 class Threads:
@@ -71,16 +84,13 @@ class _Call:
             with self._lock:
                 self._thread = threading.get_ident()
             try:
-                return self._function(**self._arguments)
+                return carried(self._function, **self._arguments)
             finally:
                 with self._lock:
                     self._thread = None
         except Interrupted:
             # A future does not take a BaseException of ours any further than this thread.
             raise RuntimeError("interrupted") from None
-        except StopIteration as error:
-            # Nor can it carry this one: awaiting it would end the wrong loop.
-            raise RuntimeError("the handler raised StopIteration") from error
 
     def interrupt(self) -> None:
         with self._lock:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -118,7 +118,7 @@ def connect_sync(target: Target) -> SyncLink:
 
 
 @contextmanager
-def answer_within(conn: AsyncLink, seconds: float) -> Iterator[None]:
+def answer_within(conn: AsyncLink, seconds: float) -> Generator[None, None, None]:
     """Cuts a connection that has not answered after `seconds`; it then fails like any broken one."""
     timer = asyncio.get_running_loop().call_later(seconds, cut, conn)
     try:

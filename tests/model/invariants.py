@@ -1,0 +1,109 @@
+"""I1 to I8 of core/state.py, each as a check of what the database says. The model has no part in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from headway.core.state import State
+from headway.store.rows import Claim
+from tests.store.store import Store
+
+Row = dict[str, Any]
+_ENDING = {"settle", "cancel", "expire", "rescue"}
+
+
+@dataclass
+class Snapshot:
+    """All rows, read in one transaction."""
+
+    live: dict[str, Row]
+    archived: dict[str, Row]
+    attempts: list[Row]
+    archived_rows: int
+
+    @classmethod
+    def take(cls, store: Store) -> Snapshot:
+        with store.eyes.transaction():
+            store.eyes.execute("set transaction isolation level repeatable read")
+            live = store.rows("select *, state::text as letter from job")
+            archived = store.rows("select *, state::text as letter from archive")
+            attempts = store.rows("select * from attempt")
+        return cls(_by_id(live), _by_id(archived), attempts, len(archived))
+
+
+def _by_id(rows: list[Row]) -> dict[str, Row]:
+    return {str(row["id"]): row | {"state": State(row["letter"])} for row in rows}
+
+
+@dataclass
+class Invariants:
+    """Looks at one snapshot after another."""
+
+    inputs: dict[str, Any] = field(default_factory=dict)
+    """The input of every job that was enqueued and committed."""
+    highest: dict[str, int] = field(default_factory=dict)
+    """The highest claim number seen of each job."""
+    ended: set[str] = field(default_factory=set)
+    life_began: dict[str, int] = field(default_factory=dict)
+    """The claim number at which a revived job began its newest life."""
+
+    def check(self, seen: Snapshot, now: datetime, command: str) -> None:
+        self.i1(seen)
+        self.i2(seen)
+        self.i3(seen)
+        self.i5(seen)
+        self.i6(seen, now)
+        self.i7(seen)
+        self.i8(seen, command)
+
+    def claimed(self, claim: Claim) -> None:
+        """I3, for every claim that is handed out."""
+        assert claim.number > self.highest.get(claim.id, 0), "I3: a claim number came again"
+        self.highest[claim.id] = claim.number
+
+    def i1(self, seen: Snapshot) -> None:
+        assert not seen.live.keys() & seen.archived.keys(), "I1: in two places"
+        assert seen.archived_rows == len(seen.archived), "I1: archived twice"
+        assert seen.live.keys() | seen.archived.keys() == self.inputs.keys(), "I1: lost, or made up"
+        assert all(not row["state"].finished for row in seen.live.values()), (
+            "I1: lives and has ended"
+        )
+        assert all(row["state"].finished for row in seen.archived.values()), "I1: ended and lives"
+
+    def i2(self, seen: Snapshot) -> None:
+        for row in seen.live.values():
+            running = row["state"] is State.RUNNING
+            assert running == (row["worker_id"] is not None), "I2: running without a worker, or not"
+
+    def i3(self, seen: Snapshot) -> None:
+        for job_id, row in (seen.live | seen.archived).items():
+            assert row["claim"] == self.highest.get(job_id, 0), "I3: not the number last handed out"
+
+    def i5(self, seen: Snapshot) -> None:
+        for row in (seen.live | seen.archived).values():
+            least = 1 if row["state"] is State.RUNNING else 0
+            assert least <= row["attempt"] <= row["max_attempts"], "I5: attempts out of bounds"
+
+    def i6(self, seen: Snapshot, now: datetime) -> None:
+        for row in seen.live.values():
+            if row["state"] is State.READY:
+                assert row["run_at"] <= now, "I6: ready before its time"
+
+    def i7(self, seen: Snapshot) -> None:
+        for job_id, row in seen.archived.items():
+            assert row["input"] == self.inputs[job_id], "I7: its input was not kept"
+            if row["state"] is State.FAILED:
+                assert row["error"], "I7: failed without an error"
+                since = self.life_began.get(job_id, 0)
+                told = [
+                    a for a in seen.attempts if str(a["job_id"]) == job_id and a["claim"] > since
+                ]
+                numbers = sorted(attempt["attempt"] for attempt in told)
+                assert numbers == list(range(1, row["attempt"] + 1)), "I7: an attempt has no row"
+
+    def i8(self, seen: Snapshot, command: str) -> None:
+        ended = seen.archived.keys() - self.ended
+        assert not ended or command in _ENDING, f"I8: {command} ended {ended}"
+        self.ended = set(seen.archived)
