@@ -133,10 +133,9 @@ def main() -> None:
                 print(f"  round {number + 1}  {name:24} {reading.rate:10,.0f} jobs/s", flush=True)
     print(f"\n{'':24} {'jobs/s':>8}  {'spread':>18}  python  backend  WAL B/job  (medians, us/job)")
     for name, runs in readings.items():
-        print(
-            f"{name:24} {median(runs, 'rate'):8,.0f}  {spread(runs):>18}  {median(runs, 'python_us'):6.1f}"
-            f"  {median(runs, 'backend_us'):7.1f}  {median(runs, 'wal_bytes'):9,.0f}"
-        )
+        python, backend, wal = (median(runs, f) for f in ("python_us", "backend_us", "wal_bytes"))
+        rates = f"{median(runs, 'rate'):8,.0f}  {spread(runs):>18}"
+        print(f"{name:24} {rates}  {python:6.1f}  {backend:7.1f}  {wal:9,.0f}")
     rate = {name: median(runs, "rate") for name, runs in readings.items()}
     print(f"\nheadway / raw SQL: {rate['headway'] / rate['raw SQL']:.2f}")
     print(f"snapshot held / not: {rate['headway, snapshot held'] / rate['headway']:.2f}")

@@ -129,6 +129,12 @@ def test_parameters_without_a_name_of_their_own_and_reserved_names_are_refused(f
         define(function, name="task")
 
 
+def test_what_is_injected_may_have_any_name() -> None:
+    def task(a: int, conn: str = Depends(get_db)) -> None: ...
+
+    assert stored(task, 1) == {"a": 1}
+
+
 @pytest.mark.parametrize(
     "options",
     [

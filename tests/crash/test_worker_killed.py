@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import psycopg
@@ -56,6 +57,8 @@ async def test_g6_a_job_that_kills_its_process_fails_and_the_others_finish(
         )
         crashes += running.process.poll() is not None
     assert crashes == 3
+    running.send(signal.SIGTERM)
+    assert running.wait() == 0
 
     status = await poison.status()
     assert (status.state, status.attempt, status.input) == ("failed", 3, {"how": how})

@@ -95,6 +95,38 @@ async def test_g2_a_verdict_that_arrives_late_writes_nothing(
 
 
 @pytest.mark.slow
+async def test_g2_a_claim_answered_while_the_worker_was_stopped_starts_nothing(
+    app: Headway,
+    seen: psycopg.Connection[Any],
+    worker,
+    gates: Path,
+    proxy: Proxy,
+    dsn: str,
+    schema: str,
+) -> None:
+    """The answer lies in its socket when it wakes up, and the job is another's."""
+    job = await app.tasks["hold"].enqueue("g")
+    claim = proxy.hold_reply(opening("moves/claim", schema))
+    late = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
+    await eventually(claim.answered.is_set, within=60)
+    late.send(signal.SIGSTOP)
+    proxy.release(claim)
+    other = worker()
+    await eventually(lambda: told(seen, "began", other.pid) == 1, within=60)
+
+    late.send(signal.SIGCONT)
+    await eventually(lambda: len(worker_ids(seen, late.pid)) == 2, within=60)
+    (gates / "g-2").touch()
+    assert await job.result(timeout="60s") == other.pid
+    other.send(signal.SIGTERM)
+    assert other.wait() == 0
+    last = await app.tasks["witness"].enqueue()
+    assert await last.result(timeout="60s") == late.pid
+    assert told(seen, "began", late.pid) == 1, "the witness alone"
+    assert_each_finished_once(seen, [job, last])
+
+
+@pytest.mark.slow
 async def test_g2_a_job_claimed_again_while_its_old_handler_winds_down_finishes_once(
     app: Headway, seen: psycopg.Connection[Any], worker, gates: Path
 ) -> None:

@@ -57,7 +57,7 @@ class Settings:
 
 
 async def test_providers_of_every_kind_are_called(hw: Headway) -> None:
-    @hw.task
+    @hw.task(retry=ONCE)
     async def task(
         a: str = Depends(plain),
         b: str = Depends(on_the_loop),
@@ -76,7 +76,7 @@ async def test_providers_of_every_kind_are_called(hw: Headway) -> None:
 
 
 async def test_a_class_is_a_provider_too(hw: Headway) -> None:
-    @hw.task
+    @hw.task(retry=ONCE)
     def task(settings: Settings = Depends(Settings)) -> str:
         return settings.task
 
@@ -138,7 +138,7 @@ async def test_providers_may_depend_on_providers_and_on_the_context(hw: Headway)
     async def orders(c: str = Depends(connection), page: int = 3) -> str:
         return f"orders on {c}, page {page}"
 
-    @hw.task
+    @hw.task(retry=ONCE)
     async def task(u: str = Depends(users), o: str = Depends(orders)) -> list[str]:
         return [u, o]
 
@@ -158,7 +158,7 @@ async def test_each_job_gets_its_own(hw: Headway) -> None:
         made.append(thing)
         return []
 
-    @hw.task
+    @hw.task(retry=ONCE)
     async def task(n: int, bag: list = Depends(thing)) -> list[int]:
         bag.append(n)
         await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_what_belongs_to_the_worker_is_made_once_and_closed_at_its_stop(
         yield f"pool of {where}"
         log.append("pool closes")
 
-    @hw.task
+    @hw.task(retry=ONCE)
     async def task(n: int, p: str = Depends(pool, scope="worker")) -> str:
         return p
 
@@ -260,7 +260,7 @@ async def test_tests_put_something_else_in_a_provider_s_place(hw: Headway) -> No
     def nested(s: str = Depends(smtp)) -> str:
         return f"mailer on {s}"
 
-    @hw.task
+    @hw.task(retry=ONCE)
     async def task(
         a: str = Depends(smtp), b: str = Depends(nested), c: str = Depends(smtp, scope="worker")
     ) -> list[str]:

@@ -1,8 +1,7 @@
-"""What a fleet and its users may do, in any order: each command to PostgreSQL and to the model."""
+"""What a fleet and its users may do, in any order."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -19,22 +18,21 @@ from hypothesis.stateful import (
 
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.core.verdict import Outcome, Raised, Returned, Stopped, decide
+from headway.core.verdict import Raised, Returned, Stopped
 from headway.errors import Fatal, Snooze
 from headway.store import fleet, jobs
-from headway.store.jobs import Ask, Settled
 from headway.store.rows import Claim, Lane
-from headway.store.statement import R, Statement
-from tests.model.invariants import Invariants, Snapshot
-from tests.model.model import LEASE, Job, Model
-from tests.store.store import Store, ask, new_job
+from tests.model.model import LEASE
+from tests.model.pair import End, Pair
+from tests.store.store import Store, ask
 
 _QUEUES = ("a", "b")
 _PRIORITIES = (5, 0)
 _LATER = Retry(backoff="constant", base=10, jitter=0)
 _NOW = Retry(backoff="constant", base=0, jitter=0)
 
-_ends: st.SearchStrategy[tuple[Outcome, Retry]] = st.sampled_from(
+_members = st.sampled_from([0, 1])
+_ends: st.SearchStrategy[End] = st.sampled_from(
     [
         (Returned(b'"done"'), _NOW),
         (Raised(ValueError("tried again later")), _LATER),
@@ -54,16 +52,19 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self, store: Store) -> None:
         super().__init__()
-        store.clear()
-        self.store = store
-        self.model = Model(store.now)
-        self.always = Invariants()
-        self.command = ""
-        self.newest = 0
-        self.current: dict[str, Claim] = {}
-        self.fleet = [self._register(), self._register()]
+        self.pair = Pair(store)
+        self.model, self.target = self.pair.model, store.target
+        self.fleet = [self.pair.register(), self.pair.register()]
 
-    # -- commands ---------------------------------------------------------------------------------
+    @property
+    def now(self) -> Any:
+        return self.model.now
+
+    @invariant()
+    def agree(self) -> None:
+        self.pair.agree()
+
+    # -- making jobs ------------------------------------------------------------------------------
 
     @initialize(target=known)
     def begin(self) -> Any:
@@ -75,37 +76,17 @@ class Machine(RuleBasedStateMachine):
         priority=st.sampled_from(_PRIORITIES),
         delay=st.sampled_from([None, None, 0.0, 10.0, 60.0]),
         ttl=st.sampled_from([None, None, 25.0]),
-        max_attempts=st.integers(1, 3),
+        most=st.integers(1, 3),
         many=st.integers(1, 4),
     )
-    def enqueue(
-        self,
-        queue: str,
-        priority: int,
-        delay: float | None,
-        ttl: float | None,
-        max_attempts: int,
-        many: int,
-    ) -> Any:
-        fields = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
-        made = [new_job(**fields, delay=delay, ttl=ttl) for _ in range(many)]
-        now = self.store.now
-        assert self._run("enqueue", jobs.enqueue(self.store.target, made, now)) == many
-        for job in made:
-            self.always.inputs[job.id] = (self.store.live(job.id) or {})["input"]
-            self.model.jobs[job.id] = Job(
-                job.id,
-                Lane(queue, priority),
-                max_attempts,
-                run_at=now + timedelta(seconds=delay or 0),
-                expires_at=None if ttl is None else now + timedelta(seconds=ttl),
-                state=State.SCHEDULED if delay else State.READY,
-            )
-        return multiple(*(job.id for job in made))
+    def enqueue(self, queue: str, priority: int, delay: Any, ttl: Any, most: int, many: int) -> Any:
+        return multiple(*self.pair.enqueue(Lane(queue, priority), delay, ttl, most, many))
+
+    # -- claiming and settling --------------------------------------------------------------------
 
     @rule(
         target=claims,
-        member=st.sampled_from([0, 1]),
+        member=_members,
         dead=st.sampled_from([False, False, False, True]),
         room=st.integers(1, 6),
         of_a=st.integers(1, 6),
@@ -114,9 +95,7 @@ class Machine(RuleBasedStateMachine):
     )
     def claim(self, member: int, dead: bool, room: int, of_a: int, first: str, behind: bool) -> Any:
         """By a member of the fleet: one that was lost begins anew before it claims, or does not."""
-        if not self.model.alive(self.fleet[member]) and not dead:
-            self.fleet[member] = self._register()
-        worker = self.fleet[member]
+        worker = self.fleet[member] if dead else self._living(member)
         places = sorted(job.seq or 0 for job in self.model.jobs.values())
         cursor = places[len(places) // 2] if behind else 0
         asks = [
@@ -124,179 +103,117 @@ class Machine(RuleBasedStateMachine):
             for queue in sorted(_QUEUES, key=lambda queue: queue != first)
             for priority in _PRIORITIES
         ]
-        return multiple(*self._claim(worker, asks, room))
+        return multiple(*self.pair.claim(worker, asks, room))
 
-    @rule(target=claims, member=st.sampled_from([0, 1]), ends=st.lists(_ends, max_size=5))
-    def work(self, member: int, ends: list[tuple[Outcome, Retry]]) -> Any:
+    @rule(target=claims, member=_members, ends=st.lists(_ends, max_size=5))
+    def work(self, member: int, ends: list[End]) -> Any:
         """The ordinary course of things: some are claimed, and most of them settled."""
-        if not self.model.alive(self.fleet[member]):
-            self.fleet[member] = self._register()
         asks = [ask(queue, priority) for queue in _QUEUES for priority in _PRIORITIES]
-        got = self._claim(self.fleet[member], asks, 5)
-        self.all_agree()
-        self._settle(list(zip(got, ends, strict=False)))
+        got = self.pair.claim(self._living(member), asks, 5)
+        self.agree()
+        self.pair.settle(list(zip(got, ends, strict=False)))
         return multiple(*got)
 
-    @rule(member=st.sampled_from([0, 1]))
-    def crash(self, member: int) -> None:
-        """A worker is lost, and soon found to be."""
-        self.lose(member)
-        self.all_agree()
-        self.sweep("rescue")
-
-    @precondition(lambda self: self.current)
+    @precondition(lambda self: self.pair.current)
     @rule(data=st.data(), ends=st.lists(_ends, min_size=1, max_size=4))
-    def settle(self, data: st.DataObject, ends: list[tuple[Outcome, Retry]]) -> None:
+    def settle(self, data: st.DataObject, ends: list[End]) -> None:
         """What was claimed last of some jobs, in one batch; others may have them by now."""
-        count = min(len(ends), len(self.current))
-        picked = data.draw(
-            st.lists(
-                st.sampled_from(sorted(self.current)), min_size=count, max_size=count, unique=True
-            )
-        )
-        claims = [self.current[job_id] for job_id in picked]
-        self._settle(list(zip(claims, ends, strict=False)))
+        ids = sorted(self.pair.current)
+        picked = data.draw(st.lists(st.sampled_from(ids), min_size=1, unique=True))
+        claims = [self.pair.current[job_id] for job_id in picked]
+        self.pair.settle(list(zip(claims, ends, strict=False)))
 
     @rule(claim=claims, end=_ends)
-    def settle_any(self, claim: Claim, end: tuple[Outcome, Retry]) -> None:
-        """By any claim that there ever was: most are long stale."""
-        self._settle([(claim, end)])
+    def settle_any(self, claim: Claim, end: End) -> None:
+        """By any claim that there ever was."""
+        self.pair.settle([(claim, end)])
+
+    @precondition(lambda self: self.pair.zombies())
+    @rule(data=st.data(), end=_ends)
+    def settle_late(self, data: st.DataObject, end: End) -> None:
+        """By a claim whose job runs again, under another one."""
+        self.pair.settle([(data.draw(st.sampled_from(self.pair.zombies())), end)])
 
     @rule(claim=claims)
     def note_progress(self, claim: Claim) -> None:
         job = self.model.jobs[claim.id]
         current = job.state is State.RUNNING and job.claim == claim.number
-        assert self._run("progress", jobs.progress([(claim, {"percent": 1})])) == current
+        assert self.pair.run("progress", jobs.progress([(claim, {"percent": 1})])) == current
         held = {claim.id: job.cancelling} if current else {}
-        assert self._run("held", jobs.held([claim])) == held
+        assert self.pair.run("held", jobs.held([claim])) == held
 
-    @rule(member=st.sampled_from([0, 1]))
+    # -- the fleet --------------------------------------------------------------------------------
+
+    @rule(member=_members)
     def heartbeat(self, member: int) -> None:
-        worker, now = self.fleet[member], self.store.now
-        beat = self._run("heartbeat", fleet.heartbeat(worker, LEASE.total_seconds(), now))
+        worker = self.fleet[member]
+        beat = self.pair.run("heartbeat", fleet.heartbeat(worker, LEASE.total_seconds(), self.now))
         assert (beat is not None) == self.model.alive(worker)
         if beat is not None:
-            self.model.leases[worker] = now + LEASE
+            self.model.leases[worker] = self.now + LEASE
 
-    @rule(member=st.sampled_from([0, 1]))
+    @rule(member=_members)
     def lose(self, member: int) -> None:
-        worker = self.fleet[member]
-        self._run("lose", fleet.retire(worker, self.store.now))
-        self.model.leases[worker] = self.store.now
+        self.pair.run("lose", fleet.retire(self.fleet[member], self.now))
+        self.model.leases[self.fleet[member]] = self.now
 
-    @rule(which=st.sampled_from(["rescue", "promote", "expire"]))
-    def sweep(self, which: str) -> None:
-        target, now = self.store.target, self.store.now
-        match which:
-            case "rescue":
-                assert self._run(which, jobs.rescue(target, 99, now)) == self.model.rescue()
-            case "promote":
-                done = self._run(which, jobs.promote(target, None, 99, now))
-                assert done.count == self.model.promote()
-            case _:
-                assert self._run(which, jobs.expire(target, 99, now)) == self.model.expire()
+    @rule(member=_members)
+    def crash(self, member: int) -> None:
+        """A worker is lost, and soon found to be."""
+        self.lose(member)
+        self.agree()
+        self.rescue()
+
+    @rule()
+    def rescue(self) -> None:
+        done = self.pair.run("rescue", jobs.rescue(self.target, 99, self.now))
+        assert done == self.model.rescue()
+
+    @rule()
+    def promote(self) -> None:
+        done = self.pair.run("promote", jobs.promote(self.target, None, 99, self.now))
+        assert done.count == self.model.promote()
+
+    @rule()
+    def expire(self) -> None:
+        done = self.pair.run("expire", jobs.expire(self.target, 99, self.now))
+        assert done == self.model.expire()
+
+    @rule(seconds=st.sampled_from([1.0, 5.0, 10.0, 20.0, 30.0, 100.0]))
+    def advance(self, seconds: float) -> None:
+        self.pair.advance(seconds)
+
+    # -- people -----------------------------------------------------------------------------------
 
     @rule(job_id=known)
     def cancel(self, job_id: str) -> None:
-        statement = jobs.cancel(self.store.target, UUID(job_id), self.store.now)
-        assert self._run("cancel", statement) == self.model.cancel(self.model.jobs[job_id])
+        came_to = self.pair.run("cancel", jobs.cancel(self.target, UUID(job_id), self.now))
+        assert came_to == self.model.cancel(self.model.jobs[job_id])
+
+    @precondition(lambda self: self.model.all(State.RUNNING))
+    @rule(data=st.data())
+    def stop(self, data: st.DataObject) -> None:
+        running = sorted(job.id for job in self.model.all(State.RUNNING))
+        self.cancel(data.draw(st.sampled_from(running)))
 
     @rule(job_id=known)
     def retry(self, job_id: str) -> None:
         job = self.model.jobs[job_id]
         ended = job.state.finished
-        statement = jobs.revive(self.store.target, UUID(job_id), self.store.now)
-        revived = self._run("retry", statement)
+        revived = self.pair.run("retry", jobs.revive(self.target, UUID(job_id), self.now))
         assert revived == self.model.revive(job)
         if ended and revived:
-            self.always.life_began[job_id] = job.claim
+            self.pair.always.life_began[job_id] = job.claim
 
     @rule(queue=st.sampled_from(_QUEUES))
     def pause_or_resume(self, queue: str) -> None:
-        if queue in self.model.paused:
-            assert self._run("resume", fleet.resume(self.store.target, queue))
-            self.model.paused.discard(queue)
-        else:
-            assert not self._run("resume", fleet.resume(self.store.target, queue))
-            self._run("pause", fleet.pause(queue, None, None, self.store.now))
-            self.model.paused.add(queue)
+        paused = queue in self.model.paused
+        assert self.pair.run("resume", fleet.resume(self.target, queue)) == paused
+        if not paused:
+            self.pair.run("pause", fleet.pause(queue, None, None, self.now))
+        self.model.paused ^= {queue}
 
-    @rule(seconds=st.sampled_from([1.0, 5.0, 10.0, 20.0, 30.0, 100.0]))
-    def advance(self, seconds: float) -> None:
-        self.command = "advance"
-        self.store.advance(seconds)
-        self.model.now = self.store.now
-
-    # -- checks, after each of them ---------------------------------------------------------------
-
-    @invariant()
-    def all_agree(self) -> None:
-        seen = Snapshot.take(self.store)
-        self.always.check(seen, self.store.now, self.command)
-        self._adopt_places(seen)
-        facts = {job_id: _facts(row) for job_id, row in (seen.live | seen.archived).items()}
-        assert facts == {job.id: _expected(job) for job in self.model.jobs.values()}
-        attempts = [
-            (str(row["job_id"]), row["claim"], row["attempt"], row["error"]["type"])
-            for row in seen.attempts
-        ]
-        assert sorted(attempts) == sorted(self.model.attempts)
-
-    def _adopt_places(self, seen: Snapshot) -> None:
-        """Places newly drawn must be behind all that were drawn before; which one is no matter."""
-        drawn = [job for job in self.model.jobs.values() if job.seq is None]
-        drawn = [job for job in drawn if not job.state.finished]
-        for job in drawn:
-            job.seq = seen.live[job.id]["seq"]
-            assert job.seq is not None
-            assert job.seq > self.newest, "a new place is at the tail"
-        self.newest = max([self.newest, *(job.seq or 0 for job in drawn)])
-
-    def _run(self, command: str, statement: Statement[R]) -> R:
-        self.command = command
-        return self.store.run(statement)
-
-    def _register(self) -> int:
-        worker = self.store.register(lease=LEASE.total_seconds())
-        self.model.leases[worker] = self.store.now + LEASE
-        return worker
-
-    def _claim(self, worker: int, asks: list[Ask], room: int) -> list[Claim]:
-        got = self._run("claim", jobs.claim(worker, asks, room, self.store.now))
-        assert {one.id: one.number for one in got} == self.model.claim(worker, asks, room)
-        for one in got:
-            self.always.claimed(one)
-            self.current[one.id] = one
-        return got
-
-    def _settle(self, ends: list[tuple[Claim, tuple[Outcome, Retry]]]) -> None:
-        """As a worker does: decided from what the claim says, ends and rounds in one transaction."""
-        settled = [
-            Settled(claim, decide(outcome, policy, claim.attempt, claim.max_attempts, 0.0))
-            for claim, (outcome, policy) in ends
-        ]
-        final = [one for one in settled if one.verdict.kind in ("succeed", "fail", "cancel")]
-        again = [one for one in settled if one not in final]
-        target, now, before = self.store.target, self.store.now, self.store.everything()
-        with self.store.conn.transaction():
-            untouched = self._run("settle", jobs.finish(target, final, now))
-            untouched += self._run("settle", jobs.requeue(target, 0, again, now))
-        expected = [
-            one.claim.id
-            for one in settled
-            if not self.model.settle(one.claim.id, one.claim.number, one.verdict)
-        ]
-        assert sorted(untouched) == sorted(expected)
-        if len(expected) == len(settled):
-            assert self.store.everything() == before, "I4: a claim that was lost wrote"
-
-
-def _facts(row: dict[str, Any]) -> tuple[Any, ...]:
-    live = not row["state"].finished
-    place = (row["worker_id"], row["cancelling"], row["seq"]) if live else ()
-    return (row["state"], row["attempt"], row["claim"], row["run_at"], row["expires_at"], *place)
-
-
-def _expected(job: Job) -> tuple[Any, ...]:
-    place = () if job.state.finished else (job.worker, job.cancelling, job.seq)
-    return (job.state, job.attempt, job.claim, job.run_at, job.expires_at, *place)
+    def _living(self, member: int) -> int:
+        if not self.model.alive(self.fleet[member]):
+            self.fleet[member] = self.pair.register()
+        return self.fleet[member]

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from headway.core import codec
 from headway.core.duration import in_words
@@ -35,7 +34,7 @@ COLOURS = {
 
 def print_json(value: Any) -> None:
     """One document on standard output."""
-    click.echo(msgspec.json.format(codec.encode_document(value), indent=2))
+    click.echo(codec.encode_for_people(value))
 
 
 def console() -> Console:

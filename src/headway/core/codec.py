@@ -64,6 +64,11 @@ def encode_document(value: Any) -> str:
     return _encoder.encode(value).decode()
 
 
+def encode_for_people(value: Any) -> str:
+    """The same, indented."""
+    return msgspec.json.format(encode_document(value), indent=2)
+
+
 def decode(text: str | bytes) -> Any:
     """Plain values of stored JSON."""
     return msgspec.json.decode(text)

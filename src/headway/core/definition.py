@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
@@ -55,7 +55,7 @@ class Definition:
                     f"parameter {parameter} of task {self.name} has no name of its own in a stored "
                     "call; use named parameters"
                 )
-            if parameter.name in RESERVED:
+            if parameter.name in RESERVED and not isinstance(parameter.default, Dependency):
                 raise ConfigError(
                     f"task {self.name} cannot have a parameter named {parameter.name}"
                 )
@@ -135,9 +135,17 @@ def dependencies(function: Callable[..., Any]) -> dict[str, Dependency]:
     """The parameters of a function that are to be injected."""
     return {
         name: parameter.default
-        for name, parameter in inspect.signature(function).parameters.items()
+        for name, parameter in parameters(function).items()
         if isinstance(parameter.default, Dependency)
     }
+
+
+def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of anything that can be called; none where it does not tell (some builtins)."""
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:
+        return {}
 
 
 def annotation(function: Callable[..., Any], name: str) -> Any:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from headway.core.context import Context
-from headway.core.definition import annotation, dependencies
+from headway.core.definition import annotation, dependencies, parameters
 from headway.core.depends import Dependency
 from headway.engine.threads import carried
 
@@ -55,7 +55,7 @@ class Injector:
                 name: await self._value(inner, stack, context, made)
                 for name, inner in dependencies(provider).items()
             }
-            for name in inspect.signature(provider).parameters:
+            for name in parameters(provider):
                 if name not in arguments and annotation(provider, name) is Context:
                     arguments[name] = context()
             made[provider] = await _enter(provider, arguments, stack)

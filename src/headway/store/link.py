@@ -68,9 +68,11 @@ class Link:
                 conn = await self._connection()
                 with connect.answer_within(conn, self._patience):
                     await migrate.verify(conn, self.target.schema)
-            except DRIVER_ERRORS as error:
+            except BaseException as error:
                 await self._drop()
-                raise translate(error) from error
+                if isinstance(error, DRIVER_ERRORS):
+                    raise translate(error) from error
+                raise
 
     def cut(self) -> None:
         """Waits no longer for the answer to the call under way, if there is one: it fails."""

@@ -1,0 +1,73 @@
+"""Values that both Python and the schema know: they must be the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from headway.core import config, retry
+from headway.core.state import FINISHED, LIVE, State
+from headway.errors import ConfigError
+from tests.architecture.source import sql_files
+from tests.store.store import Store
+
+
+@pytest.fixture
+def store(dsn: str, schema: str) -> Iterator[Store]:
+    store = Store(dsn, schema)
+    yield store
+    store.close()
+
+
+def test_the_letters_of_states_are_those_of_the_tables(store: Store) -> None:
+    query = (
+        "select pg_get_constraintdef(oid) as words from pg_constraint where conname = 'job_state'"
+    )
+    allowed = re.findall(r"'(\w)'::\"char\"", store.rows(query)[0]["words"])
+    assert {State(letter) for letter in allowed} == LIVE
+    query = """
+        select pg_get_expr(relpartbound, oid) as words from pg_class
+        where relname in ('archive_succeeded', 'archive_failed') and relnamespace = %s::regnamespace"""
+    kept = [re.findall(r"'(\w)'", row["words"]) for row in store.rows(query, store.schema)]
+    assert {State(letter) for letters in kept for letter in letters} == FINISHED
+
+
+def test_limits_fit_their_columns(store: Store) -> None:
+    smallest, largest = -(2**15), 2**15 - 1
+    for column in ("priority", "max_attempts", "attempt"):
+        query = "select data_type from information_schema.columns where table_schema = %s and "
+        query += "table_name = 'job' and column_name = %s"
+        assert store.one(query, store.schema, column)["data_type"] == "smallint"
+    for value in (smallest, largest):
+        assert config.check_priority(value) == value
+        store.enqueue(priority=value)
+    for value in (smallest - 1, largest + 1):
+        with pytest.raises(ConfigError, match="priority"):
+            config.check_priority(value)
+    assert largest >= retry._MOST_ATTEMPTS  # pyright: ignore[reportPrivateUsage]
+
+
+def test_defaults_of_the_schema_are_those_of_the_package(store: Store) -> None:
+    store.rows(
+        "insert into job (id, run_at, created_at, max_attempts, state, queue, task, input) "
+        "values (gen_random_uuid(), now(), now(), 1, 'r', 'q', 't', '{}') returning 1"
+    )
+    row = store.one("select priority, step, attempt, claim, cancelling from job")
+    assert row == {"priority": 0, "step": "", "attempt": 0, "claim": 0, "cancelling": False}
+
+
+def test_as_many_days_are_made_by_the_migration_as_by_the_sweep() -> None:
+    first = sql_files("migrations")["migrations/0001_initial"]
+    (made,) = re.findall(r"select {schema}\.add_partitions\(now\(\), (\d+)\)", first)
+    sweep = sql_files("writes")["writes/partitions"]
+    (swept,) = re.findall(r"add_partitions\(coalesce\(.*?\), (\d+)\)", sweep)
+    assert made == swept
+
+
+def test_channels_fit_a_name_of_postgresql() -> None:
+    longest = config.check_schema("x" * 48)
+    assert len(f"{longest}_work") <= 63
+    with pytest.raises(ConfigError, match="schema"):
+        config.check_schema("x" * 49)
