@@ -46,8 +46,8 @@ async def witness(ctx: Context, n: int = 0) -> int:
 
 async def hold(ctx: Context, gate: str) -> int:
     """Runs until the gate of this attempt is opened; says how it began and ended."""
-    await _tell(ctx, "began")
     try:
+        await _tell(ctx, "began")
         await _opened(f"{gate}-{ctx.attempt}")
     except asyncio.CancelledError:
         await _tell(ctx, "stopped")
@@ -58,8 +58,8 @@ async def hold(ctx: Context, gate: str) -> int:
 
 async def linger(ctx: Context, gate: str) -> int:
     """As `hold`, but once told to stop it takes its time: until the gate `stop` is opened."""
-    await _tell(ctx, "began")
     try:
+        await _tell(ctx, "began")
         await _opened(f"{gate}-{ctx.attempt}")
     except asyncio.CancelledError:
         await _tell(ctx, "stopping")

@@ -8,26 +8,19 @@ gets a new one. A child ends by itself when its worker does, however that ended.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import importlib
 import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from multiprocessing.connection import Connection
 from typing import Any
-from uuid import UUID
 
 from headway.core import codec, failure
 from headway.core.context import Context
 from headway.core.definition import Definition
-from headway.core.duration import seconds
 from headway.core.verdict import Broke, Outcome, Raised, Returned
-from headway.engine.invoke import Injector
-from headway.errors import Fatal, InvalidInput, Snooze
+from headway.engine.child import serve
+from headway.errors import InvalidInput, Snooze
 
 _spawn = multiprocessing.get_context("spawn")
 
@@ -37,7 +30,7 @@ class Child:
 
     def __init__(self) -> None:
         self.pipe, theirs = _spawn.Pipe()
-        self.process = _spawn.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process = _spawn.Process(target=serve, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -157,88 +150,3 @@ def _died(exitcode: int | None) -> failure.Envelope:
         else f"with exit code {exitcode}"
     )
     return failure.envelope(failure.PROCESS_DIED, f"the process that ran the job ended {how}")
-
-
-# -- in the child ---------------------------------------------------------------------------------
-
-
-def _serve(pipe: Connection) -> None:
-    # Ctrl-C reaches the whole group; the worker decides what becomes of its children.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            request = codec.decode(pipe.recv_bytes())
-            reply = asyncio.run(
-                _run(request, lambda p: pipe.send_bytes(codec.encode({"progress": p})))
-            )
-            pipe.send_bytes(codec.encode(reply))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    definition: Definition | None = None
-    try:
-        definition = _find(request["module"], request["name"])
-        context = Context(
-            job_id=UUID(request["job_id"]),
-            task=definition.name,
-            queue=request["queue"],
-            attempt=request["attempt"],
-            max_attempts=request["max_attempts"],
-            headers=request["headers"],
-            deadline=request["deadline"] and datetime.fromisoformat(request["deadline"]),
-            _note=note,
-        )
-        arguments = definition.parameters.decode(codec.encode(request["input"]))
-        if definition.context_parameter:
-            arguments[definition.context_parameter] = context
-        injector = Injector({})
-        try:
-            async with contextlib.AsyncExitStack() as stack:
-                arguments |= await injector.resolve(definition.dependencies, stack, lambda: context)
-                result = definition.function(**arguments)
-        finally:
-            await injector.close()
-        return _result(result)
-    except Snooze as snooze:
-        return _snoozed(snooze)
-    except InvalidInput as error:
-        return {
-            "error": failure.envelope_of(error) | {"type": failure.INVALID_INPUT},
-            "again": False,
-        }
-    except BaseException as error:
-        again = not isinstance(error, Fatal) and (
-            definition is None or definition.retry.covers(error)
-        )
-        return {"error": failure.envelope_of(error), "again": again}
-
-
-def _result(value: Any) -> dict[str, Any]:
-    try:
-        return {"result": codec.Raw(codec.encode(value))}
-    except InvalidInput as error:
-        note = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
-        return {"error": note, "again": False}
-
-
-def _snoozed(snooze: Snooze) -> dict[str, Any]:
-    try:
-        return {"snooze": seconds(snooze.delay, name="Snooze")}
-    except Exception as error:
-        return {"error": failure.envelope_of(error), "again": False}
-
-
-def _find(module: str, name: str) -> Definition:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    definition: Definition = found.definition
-    return definition

@@ -117,7 +117,6 @@ class Worker:
         self._slots_of = slots_of
         self._watch: IdleWatch | None = None
         self._stop = asyncio.Event()
-        self._told_twice = False
 
     @property
     def id(self) -> int:
@@ -129,10 +128,9 @@ class Worker:
 
     def stop(self) -> None:
         """Begins to drain; `run` returns when that is done. Told again, it waits for nobody."""
-        self._told_twice = self._stop.is_set()
-        self._stop.set()
-        if self._told_twice:
+        if self._stop.is_set():
             self._executor.stop_all("shutdown")
+        self._stop.set()
 
     async def run(self, *, signals: bool = False) -> Report:
         """Serves until `stop`, or SIGTERM or SIGINT if `signals` are to be heeded."""
