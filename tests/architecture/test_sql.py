@@ -10,7 +10,16 @@ import pytest
 
 from headway.handle import JobStatus
 from headway.store.connect import Target
-from headway.store.rows import AttemptRow, Claim, JobRow, OutcomeRow, QueueRow, WorkerRow
+from headway.store.fleet import Beat
+from headway.store.rows import (
+    AttemptRow,
+    Claim,
+    JobRow,
+    OutcomeRow,
+    QueueRow,
+    ServerRow,
+    WorkerRow,
+)
 from headway.store.statement import text
 from tests.architecture.source import PACKAGE, sql_files
 from tests.store.samples import samples
@@ -152,22 +161,22 @@ def test_a_claim_is_what_its_statements_return(
     assert ["number" if column == "claim" else column for column in columns] == _fields(Claim)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "renamed"),
-    [
-        ("reads/attempts", AttemptRow, {"worker_id": "worker"}),
-        ("reads/outcome", OutcomeRow, {}),
-        ("reads/workers", WorkerRow, {}),
-        ("reads/queues", QueueRow, {"queue": "name", "float8": "oldest_ready_age"}),
-    ],
-)
+_ROWS = {
+    "reads/attempts": AttemptRow,
+    "reads/outcome": OutcomeRow,
+    "reads/workers": WorkerRow,
+    "reads/queues": QueueRow,
+    "reads/server": ServerRow,
+    "writes/heartbeat": Beat,
+}
+
+
+@pytest.mark.parametrize("name", _ROWS)
 def test_a_row_is_what_its_statement_returns(
-    db: psycopg.Connection[Any], schema: str, name: str, kind: Any, renamed: dict[str, str]
+    db: psycopg.Connection[Any], schema: str, name: str
 ) -> None:
     columns = _columns(db, schema, name)
-    assert [renamed.get(column, column) for column in columns if column != "extract"] == [
-        field for field in _fields(kind) if field != "oldest_ready_age" or "extract" not in columns
-    ]
+    assert ["worker" if c == "worker_id" else c for c in columns] == _fields(_ROWS[name])
 
 
 def test_a_job_is_what_its_statements_return(db: psycopg.Connection[Any], schema: str) -> None:

@@ -164,6 +164,19 @@ class Machine(RuleBasedStateMachine):
         self.agree()
         self.rescue()
 
+    @rule(target=claims, member=_members, ends=st.lists(_ends, min_size=1, max_size=5))
+    def stall(self, member: int, ends: list[End]) -> Any:
+        """A worker sleeps past its lease, another takes over, and the first wakes up and settles."""
+        asks = [ask(queue, priority) for queue in _QUEUES for priority in _PRIORITIES]
+        mine = self.pair.claim(self._living(member), asks, 5)
+        self.agree()
+        self.crash(member)
+        self.agree()
+        theirs = self.pair.claim(self._living(1 - member), asks, 9)
+        self.agree()
+        self.pair.settle(list(zip(mine, ends, strict=False)))
+        return multiple(*mine, *theirs)
+
     @rule()
     def rescue(self) -> None:
         done = self.pair.run("rescue", jobs.rescue(self.target, 99, self.now))

@@ -14,14 +14,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from headway import store as store_package
 from headway.core.verdict import Kind
 from headway.store import jobs, migrate
-from headway.store.statement import Statement, text
+from headway.store.statement import text
+from tests.store.plan import plan
 from tests.store.samples import samples
 from tests.store.store import NOW, Store, ask, engine_connection, new_job, verdict
 
@@ -95,29 +94,6 @@ def full(dsn: str) -> Iterator[Store]:
     store.close()
 
 
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for child in plan.get("Plans", ()):
-        yield from _nodes(child)
-
-
-def _plan(store: Store, statement: Statement[Any]) -> list[dict[str, Any]]:
-    """The nodes of the generic plan of the statement as the engine prepares it."""
-    query = text(statement.name, store.schema)
-    # The driver numbers parameters in the order in which they first appear.
-    names = dict.fromkeys(re.findall(r"%\((\w+)\)s", query))
-    values = [sql.Literal(statement.params[name]) for name in names]
-    with engine_connection(store.dsn) as conn, conn.transaction(force_rollback=True):
-        conn.execute(query, statement.params, prepare=True)
-        ((prepared,),) = conn.execute("select name from pg_prepared_statements").fetchall()
-        execute = sql.SQL("execute {} ({})") if values else sql.SQL("execute {}")
-        given = execute.format(sql.Identifier(prepared), sql.SQL(", ").join(values))
-        with psycopg.ClientCursor(conn) as cursor:
-            cursor.execute(sql.SQL("explain (format json) ") + given)
-            (row,) = cursor.fetchall()
-    return list(_nodes(row[0][0]["Plan"]))
-
-
 def _is_of(node: dict[str, Any], table: str) -> bool:
     """Whether a node reads a table, or a partition of one."""
     name = str(node.get("Relation Name") or node.get("Index Name") or "")
@@ -158,14 +134,14 @@ _HOT = {
 @pytest.mark.parametrize("name", _HOT)
 def test_a_hot_statement_reads_jobs_by_the_index_meant_for_it(full: Store, name: str) -> None:
     ids = [str(row["id"]) for row in full.rows("select id from job limit 100")]
-    nodes = _plan(full, samples(full.quiet, ids=ids)[name])
+    nodes = plan(full, samples(full.quiet, ids=ids)[name])
     assert _read(nodes, "job") == _HOT[name]
 
 
 @pytest.mark.parametrize("name", [name for name in _FILES if name not in ("reads/queues",)])
 def test_no_statement_walks_a_whole_table_of_jobs(full: Store, name: str) -> None:
     """But for the counts that people ask for."""
-    nodes = _plan(full, samples(full.quiet)[name])
+    nodes = plan(full, samples(full.quiet)[name])
     walked = {
         node["Relation Name"]
         for node in nodes
@@ -177,13 +153,13 @@ def test_no_statement_walks_a_whole_table_of_jobs(full: Store, name: str) -> Non
 
 @pytest.mark.parametrize("name", ["reads/outcome", "reads/job", "moves/revive", "moves/withdraw"])
 def test_the_archive_is_read_by_id(full: Store, name: str) -> None:
-    read = _read(_plan(full, samples(full.quiet)[name]), "archive")
+    read = _read(plan(full, samples(full.quiet)[name]), "archive")
     assert read
     assert all(re.fullmatch(r"archive_\w*id_idx\d*", index) for index in read), read
 
 
 def test_a_heartbeat_finds_its_row_by_key(full: Store) -> None:
-    nodes = _plan(full, samples(full.quiet)["writes/heartbeat"])
+    nodes = plan(full, samples(full.quiet)["writes/heartbeat"])
     assert _read(nodes, "worker") == {"worker_pkey"}
 
 
@@ -191,7 +167,7 @@ def test_a_heartbeat_finds_its_row_by_key(full: Store) -> None:
 def test_what_is_fenced_never_walks_the_dead_entries_of_held_jobs(full: Store, name: str) -> None:
     """The statistics know of no running job, so an index of running jobs looks empty to the planner;
     in truth it is full of dead entries."""
-    nodes = _plan(full, samples(full.quiet)[name])
+    nodes = plan(full, samples(full.quiet)[name])
     assert "job_held" not in _read(nodes, "job")
 
 

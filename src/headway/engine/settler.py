@@ -20,6 +20,9 @@ from headway.store.rows import Claim
 
 log = logging.getLogger("headway.worker")
 
+_MOST_BYTES = 8 * 1024 * 1024
+"""Of results in one batch, or one more than that: what takes too long to send is never settled."""
+
 
 @dataclass(slots=True)
 class Batch:
@@ -69,9 +72,10 @@ class Settler:
         """The next batch to send, if there is one."""
         if not self._waiting:
             return None
-        batch = Batch([], [])
-        for _ in range(min(self._size, len(self._waiting))):
+        batch, size = Batch([], []), 0
+        while self._waiting and len(batch) < self._size and size < _MOST_BYTES:
             settled = self._waiting.popleft()
+            size += len(settled.verdict.result or b"")
             ends = settled.verdict.kind in ("succeed", "fail", "cancel")
             (batch.finish if ends else batch.requeue).append(settled)
         return batch

@@ -1,2 +1,2 @@
 -- Whether this server can be used, and how far its clock is from ours.
-select pg_is_in_recovery(), current_setting('server_version'), now()
+select pg_is_in_recovery() as in_recovery, current_setting('server_version') as version, now() as now

@@ -15,7 +15,7 @@ duty as (
   where duty.worker_id = excluded.worker_id or duty.expires_at <= coalesce(%(now)s, now())
   returning worker_id
 )
-select exists (select 1 from duty),
+select exists (select 1 from duty) as duty,
        (select extract(epoch from d.expires_at - coalesce(%(now)s, now()))::double precision
-        from {schema}.duty d where d.name = 'sweeps')
+        from {schema}.duty d where d.name = 'sweeps') as duty_runs_for
 from alive
