@@ -64,7 +64,9 @@ class Meter:
         seconds = time.perf_counter() - self._began
         python = (time.process_time() - self._cpu) * 1e6
         backend = sum(us - self._before.get(pid, 0) for pid, us in self._backends().items())
-        return Reading(jobs, seconds, python / jobs, backend / jobs, (self._lsn() - self._wal) / jobs)
+        return Reading(
+            jobs, seconds, python / jobs, backend / jobs, (self._lsn() - self._wal) / jobs
+        )
 
     def _lsn(self) -> int:
         row = self._conn.execute("select pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()

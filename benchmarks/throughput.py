@@ -125,7 +125,9 @@ def main() -> None:
     readings: dict[str, list[Reading]] = {name: [] for name in CASES}
     with tempfile.TemporaryDirectory() as folder, server(options.dsn, Path(folder)) as dsn:
         Headway(dsn).migrate_sync()
-        print(f"{options.jobs:,} jobs, {options.slots} slots, {options.rounds} rounds; {machine(dsn)}")
+        print(
+            f"{options.jobs:,} jobs, {options.slots} slots, {options.rounds} rounds; {machine(dsn)}"
+        )
         for number in range(options.rounds):
             for name, (run, pinned) in CASES.items():
                 reading = uvloop.run(one(dsn, run, pinned, options.jobs, options.slots))

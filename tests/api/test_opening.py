@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -156,6 +157,7 @@ def test_any_number_of_threads_may_share_an_app(dsn: str, schema: str, db) -> No
     assert open_connections(dsn, "threads") == 0
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_does_not_use_its_parent_s_connections(dsn: str, schema: str, db) -> None:
     with named(dsn, schema, "forked") as hw:
 
@@ -168,6 +170,7 @@ def test_a_forked_child_does_not_use_its_parent_s_connections(dsn: str, schema: 
         for n in (1, 2, 3):
             if (pid := os.fork()) == 0:
                 code = 1
+                signal.alarm(30)  # rather dead than hanging
                 try:
                     for _ in range(20):
                         task.enqueue_sync(n)

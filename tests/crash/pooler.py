@@ -1,6 +1,8 @@
 """A transaction pooler, as small as one can be: a server connection belongs to a client only for the
 length of a transaction. As in PgBouncer,
  - clients are greeted by the pooler itself, under a made-up backend pid;
+ - the link lasts from a client's first packet until the server has answered its last Sync or Query
+   outside a transaction;
  - prepared statements, settings and LISTEN stay with whatever server connection they happened on;
  - a notification goes to the client that is linked when it arrives, or to nobody.
 The connection used last is used next.
@@ -29,7 +31,7 @@ class Pooler:
         self._size = size
         self._loop = OwnLoop()
         self._free: asyncio.LifoQueue[_Server] = asyncio.LifoQueue()
-        self._servers: list[_Server] = []
+        self._servers: set[_Server] = set()
         self.greeting = b""
         self.transactions = 0
         self.dsn = ""
@@ -48,11 +50,7 @@ class Pooler:
 
     async def _open(self) -> int:
         for _ in range(self._size):
-            path = f"{self._upstream['host']}/.s.PGSQL.{self._upstream.get('port', 5432)}"
-            server = _Server(self, *await asyncio.open_unix_connection(path, limit=2**24))
-            self.greeting = await server.start(self._upstream["user"], self._upstream["dbname"])
-            self._servers.append(server)
-            self.give_back(server)
+            await self._add_server()
         self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**24)
         port: int = self._listening.sockets[0].getsockname()[1]
         return port
@@ -60,11 +58,24 @@ class Pooler:
     async def _close(self) -> None:
         self._listening.close()
         for server in self._servers:
-            server.abandon()
+            server.close()
+
+    async def _add_server(self) -> None:
+        path = f"{self._upstream['host']}/.s.PGSQL.{self._upstream.get('port', 5432)}"
+        server = _Server(self, *await asyncio.open_unix_connection(path, limit=2**24))
+        self.greeting = await server.start(self._upstream["user"], self._upstream["dbname"])
+        self._servers.add(server)
+        self.give_back(server)
 
     async def take(self) -> _Server:
         self.transactions += 1
         return await self._free.get()
+
+    async def replace(self, server: _Server) -> None:
+        """Its client went away in the middle of a transaction."""
+        server.close()
+        self._servers.discard(server)
+        await self._add_server()
 
     def give_back(self, server: _Server) -> None:
         self._free.put_nowait(server)
@@ -102,7 +113,7 @@ class _Client:
                 self.server.send(kind, packet)
         finally:
             if self.server is not None:
-                self.server.abandon()
+                await self._pooler.replace(self.server)
 
     async def _greet(self) -> bool:
         while True:
@@ -128,7 +139,6 @@ class _Server:
         self._pooler, self._reader, self._writer = pooler, reader, writer
         self.client: _Client | None = None
         self._owed = 0
-        self._unsynced = False
 
     async def start(self, user: str, database: str) -> bytes:
         """Logs in; the server's settings, to greet clients with."""
@@ -145,13 +155,10 @@ class _Server:
         return settings
 
     def send(self, kind: bytes, packet: bytes) -> None:
-        ends = kind in (b"S", b"Q")
-        self._owed += ends
-        self._unsynced = not ends
+        self._owed += kind in (b"S", b"Q")
         self._writer.write(packet)
 
-    def abandon(self) -> None:
-        """Its client went away in the middle: a new connection takes its place in a real pooler."""
+    def close(self) -> None:
         self.client = None
         self._pump.cancel()
         self._writer.transport.abort()
@@ -163,7 +170,7 @@ class _Server:
                 self.client.send(packet)
             if kind == b"Z":
                 self._owed -= 1
-                if packet[5:] == b"I" and self._owed == 0 and not self._unsynced and self.client:
+                if packet[5:] == b"I" and self._owed == 0 and self.client is not None:
                     self.client.server, self.client = None, None
                     self._pooler.give_back(self)
 

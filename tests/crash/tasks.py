@@ -7,6 +7,7 @@ stands in ($SIDE_DSN), by the database's clock. Where one has to wait it waits f
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import time
@@ -16,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from headway import Context, Headway, Retry
+from headway import Context, Fatal, Headway, Retry
 from tests.crash import skew
 
 _INSERT = sql.SQL("insert into {}.seen (job_id, attempt, pid, what) values (%s, %s, %s, %s)")
@@ -77,6 +78,19 @@ def block(ctx: Context, seconds: float) -> int:
     return os.getpid()
 
 
+def alone(ctx: Context, gate: str) -> int:
+    """In a process of its own: fails for good if another process is still at the same job."""
+    with Path(os.environ["GATES"], "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Fatal("it runs twice") from None
+        _tell_sync(ctx, "began")
+        while not Path(os.environ["GATES"], f"{gate}-{ctx.attempt}").exists():
+            time.sleep(0.02)
+        return os.getpid()
+
+
 async def die(how: str) -> None:
     """Takes its whole process along."""
     if how == "exit":
@@ -106,6 +120,7 @@ def register(hw: Headway) -> Headway:
     hw.task(retry=fast)(hold)
     hw.task(retry=fast)(linger)
     hw.task(retry=fast)(block)
+    hw.task(retry=fast, executor="process")(alone)
     hw.task(retry=fast)(die)
     hw.task(retry=fast)(flaky)
     hw.task(retry=fast)(unstorable)

@@ -65,6 +65,21 @@ async def test_g2_a_worker_cut_off_stops_its_handlers_before_another_starts_them
 
 
 @pytest.mark.slow
+async def test_g2_a_worker_cut_off_kills_the_process_of_a_job_before_another_starts_it(
+    app: Headway, seen: psycopg.Connection[Any], worker, gates: Path, proxy: Proxy, dsn: str
+) -> None:
+    worker(dsn=proxy.dsn, SIDE_DSN=dsn)
+    job = await app.tasks["alone"].enqueue("g")
+    await eventually(lambda: told(seen, "began") == 1, within=60)
+    proxy.black_hole()
+    worker()
+    await eventually(lambda: told(seen, "began") == 2, within=60)
+    (gates / "g-2").touch()
+    assert await job.result(timeout="60s") > 0
+    assert_each_finished_once(seen, [job])
+
+
+@pytest.mark.slow
 async def test_g2_a_claim_that_is_answered_too_late_starts_nothing(
     app: Headway,
     seen: psycopg.Connection[Any],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,6 +16,7 @@ from tests.crash.count import (
     finished,
     finished_by,
     held_by,
+    told,
     unfinished,
 )
 from tests.support import eventually
@@ -78,3 +80,20 @@ async def test_g6_a_job_that_kills_its_process_fails_and_the_others_finish(
     assert await poison.cancel()
     db.execute("delete from archive where id = %s", (poison.id,))
     assert_each_finished_once(db, others)
+
+
+@pytest.mark.slow
+async def test_g2_a_job_in_a_process_ends_with_the_worker_that_was_killed(
+    app: Headway, seen: psycopg.Connection[Any], worker, gates: Path
+) -> None:
+    """Only the worker is killed; its child must be gone before another may run the job."""
+    killed = worker()
+    job = await app.tasks["alone"].enqueue("g")
+    await eventually(lambda: told(seen, "began") == 1, within=60)
+    killed.send(signal.SIGKILL)
+    worker()
+    await eventually(lambda: told(seen, "began") == 2, within=60)
+    (gates / "g-2").touch()
+    assert await job.result(timeout="60s") > 0
+    assert_each_finished_once(seen, [job])
+    assert assert_crashes_are_on_record(seen) == 1

@@ -35,7 +35,6 @@ async def test_large_results_that_come_together_are_settled_in_several_statement
 
     jobs = await large.enqueue_many({"n": n} for n in range(MANY))
     await hw.run_until_idle()
-    # waits for a fix: Settler.take() bounds a batch by its count only
     assert max(sent) < 4 * SIZE
     assert {(await job.status()).state for job in jobs} == {"succeeded"}
 

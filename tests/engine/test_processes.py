@@ -121,6 +121,8 @@ async def test_a_process_that_dies_while_it_is_idle_costs_nobody_anything(hw, ad
     start(processes=1)
     first = await (await whoami.enqueue()).result(timeout="20s")
     os.kill(first["pid"], 9)
+    stat = Path(f"/proc/{first['pid']}/stat")
+    await eventually(lambda: not stat.exists() or ") Z " in stat.read_text())
     second = await whoami.enqueue()
     assert (await second.result(timeout="20s"))["pid"] != first["pid"]
     assert await second.attempts() == []

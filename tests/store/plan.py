@@ -13,25 +13,32 @@ from headway.store.statement import Statement, text
 from tests.store.store import Store, engine_connection
 
 
-def plan(store: Store, statement: Statement[Any], *, measured: bool = False) -> list[dict[str, Any]]:
-    """The nodes of the generic plan of the statement as the engine prepares it, the top one first.
+def plan(store: Store, statement: Statement[Any]) -> list[dict[str, Any]]:
+    """The nodes of the generic plan of the statement as the engine prepares it, the top one first."""
+    return _explain(store, statement, statement, "format json")
 
-    Measured, it is run once more for the counts of rows and blocks. Nothing stays of either run.
-    """
+
+def measure(store: Store, statement: Statement[Any], idle: Statement[Any]) -> list[dict[str, Any]]:
+    """The same, run for the counts of rows and blocks. `idle` is one of its kind that does nothing;
+    preparing it means running it."""
+    return _explain(store, statement, idle, "analyze, buffers, format json")
+
+
+def _explain(
+    store: Store, statement: Statement[Any], first: Statement[Any], how: str
+) -> list[dict[str, Any]]:
     query = text(statement.name, store.schema)
     # The driver numbers parameters in the order in which they first appear.
     names = dict.fromkeys(re.findall(r"%\((\w+)\)s", query))
     values = [sql.Literal(statement.params[name]) for name in names]
-    how = "explain (analyze, buffers, format json) " if measured else "explain (format json) "
+    # Nothing stays of either run: not of preparing it, not of measuring.
     with engine_connection(store.dsn) as conn, conn.transaction(force_rollback=True):
-        with conn.transaction(force_rollback=not measured):
-            pass
-        conn.execute(query, statement.params, prepare=True)
+        conn.execute(query, first.params, prepare=True)
         ((prepared,),) = conn.execute("select name from pg_prepared_statements").fetchall()
         execute = sql.SQL("execute {} ({})") if values else sql.SQL("execute {}")
         given = execute.format(sql.Identifier(prepared), sql.SQL(", ").join(values))
         with psycopg.ClientCursor(conn) as cursor:
-            cursor.execute(sql.SQL(how) + given)
+            cursor.execute(sql.SQL(f"explain ({how}) ") + given)  # type: ignore[arg-type]
             (row,) = cursor.fetchall()
     return list(_nodes(row[0][0]["Plan"]))
 
