@@ -41,33 +41,36 @@ async def clock() -> float:
 
 async def witness(ctx: Context, n: int = 0) -> int:
     """Says that it began, returns its process."""
-    await _tell(ctx, "began")
+    async with await _side() as side:
+        await _tell(side, ctx, "began")
     return os.getpid()
 
 
 async def hold(ctx: Context, gate: str) -> int:
     """Runs until the gate of this attempt is opened; says how it began and ended."""
-    try:
-        await _tell(ctx, "began")
-        await _opened(f"{gate}-{ctx.attempt}")
-    except asyncio.CancelledError:
-        await _tell(ctx, "stopped")
-        raise
-    await _tell(ctx, "ended")
+    async with await _side() as side:
+        try:
+            await _tell(side, ctx, "began")
+            await _opened(f"{gate}-{ctx.attempt}")
+        except asyncio.CancelledError:
+            await _tell(side, ctx, "stopped")
+            raise
+        await _tell(side, ctx, "ended")
     return os.getpid()
 
 
 async def linger(ctx: Context, gate: str) -> int:
     """As `hold`, but once told to stop it takes its time: until the gate `stop` is opened."""
-    try:
-        await _tell(ctx, "began")
-        await _opened(f"{gate}-{ctx.attempt}")
-    except asyncio.CancelledError:
-        await _tell(ctx, "stopping")
-        await _opened("stop")
-        await _tell(ctx, "stopped")
-        raise
-    await _tell(ctx, "ended")
+    async with await _side() as side:
+        try:
+            await _tell(side, ctx, "began")
+            await _opened(f"{gate}-{ctx.attempt}")
+        except asyncio.CancelledError:
+            await _tell(side, ctx, "stopping")
+            await _opened("stop")
+            await _tell(side, ctx, "stopped")
+            raise
+        await _tell(side, ctx, "ended")
     return os.getpid()
 
 
@@ -89,6 +92,9 @@ def alone(ctx: Context, gate: str) -> int:
         while not Path(os.environ["GATES"], f"{gate}-{ctx.attempt}").exists():
             time.sleep(0.02)
         return os.getpid()
+
+
+_alone = alone
 
 
 async def die(how: str) -> None:
@@ -120,18 +126,19 @@ def register(hw: Headway) -> Headway:
     hw.task(retry=fast)(hold)
     hw.task(retry=fast)(linger)
     hw.task(retry=fast)(block)
-    hw.task(retry=fast, executor="process")(alone)
+    hw.task(retry=fast, executor="process")(_alone)
     hw.task(retry=fast)(die)
     hw.task(retry=fast)(flaky)
     hw.task(retry=fast)(unstorable)
     return hw
 
 
-async def _tell(ctx: Context, what: str) -> None:
-    async with await psycopg.AsyncConnection.connect(
-        os.environ["SIDE_DSN"], autocommit=True
-    ) as conn:
-        await conn.execute(_insert(), (ctx.job_id, ctx.attempt, os.getpid(), what))
+async def _side() -> psycopg.AsyncConnection[Any]:
+    return await psycopg.AsyncConnection.connect(os.environ["SIDE_DSN"], autocommit=True)
+
+
+async def _tell(side: psycopg.AsyncConnection[Any], ctx: Context, what: str) -> None:
+    await side.execute(_insert(), (ctx.job_id, ctx.attempt, os.getpid(), what))
 
 
 def _tell_sync(ctx: Context, what: str) -> None:
@@ -151,3 +158,4 @@ async def _opened(gate: str) -> None:
 
 skew.apply()
 hw = register(Headway(schema=os.environ.get("TEST_SCHEMA", "headway")))
+alone = hw.tasks["alone"]  # where the processes of its jobs look for it

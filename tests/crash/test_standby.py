@@ -93,6 +93,7 @@ async def test_g3_a_failover_under_load_loses_and_doubles_nothing(
             await eventually(lambda: unfinished(db) == 0, within=60)
             producers.assert_kept(db)
         assert [each.process.poll() for each in workers] == [None, None]
+        assert not any("Traceback" in each.output() for each in workers)
         await app.close()
     # For the clean-up, which nobody follows any more.
     await asyncio.to_thread(own_server.start, synchronous_standby_names="")

@@ -43,7 +43,7 @@ async def test_g2_a_zombie_writes_nothing_and_works_on_under_a_new_id(
     written = _written(seen)
 
     zombie.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(seen, zombie.pid)) == 2, within=60)
+    await eventually(lambda: len(worker_ids(seen, zombie.pid)) > 1, within=60)
     await eventually(
         lambda: told(seen, "stopped", zombie.pid) + told(seen, "ended", zombie.pid) == 6, within=60
     )
@@ -89,7 +89,7 @@ async def test_g2_a_verdict_that_arrives_late_writes_nothing(
     written = _written(seen)
 
     late.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(seen, late.pid)) == 2, within=60)
+    await eventually(lambda: len(worker_ids(seen, late.pid)) > 1, within=60)
     assert _written(seen) == written
     assert_each_finished_once(seen, [job])
 
@@ -115,7 +115,7 @@ async def test_g2_a_claim_answered_while_the_worker_was_stopped_starts_nothing(
     await eventually(lambda: told(seen, "began", other.pid) == 1, within=60)
 
     late.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(seen, late.pid)) == 2, within=60)
+    await eventually(lambda: len(worker_ids(seen, late.pid)) > 1, within=60)
     (gates / "g-2").touch()
     assert await job.result(timeout="60s") == other.pid
     other.send(signal.SIGTERM)

@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
     @rule(
         target=claims,
         member=_members,
-        dead=st.sampled_from([False, False, False, True]),
+        dead=st.booleans(),
         room=st.integers(1, 6),
         of_a=st.integers(1, 6),
         first=st.sampled_from(_QUEUES),

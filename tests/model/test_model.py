@@ -22,7 +22,7 @@ from headway.store import migrate
 from tests.model.machine import Machine
 from tests.store.store import Store
 
-_EXAMPLES = int(os.environ.get("HEADWAY_MODEL_EXAMPLES", "50"))
+_EXAMPLES = int(os.environ.get("HEADWAY_MODEL_EXAMPLES", "40"))
 
 
 @pytest.fixture

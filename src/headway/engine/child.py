@@ -31,6 +31,7 @@ def serve(pipe: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             request = codec.decode(pipe.recv_bytes())
+            pipe.send_bytes(codec.encode({"begun": True}))
             reply = asyncio.run(
                 _run(request, lambda p: pipe.send_bytes(codec.encode({"progress": p})))
             )

@@ -23,6 +23,7 @@ from headway.engine.child import serve
 from headway.errors import InvalidInput, Snooze
 
 _spawn = multiprocessing.get_context("spawn")
+_DIES_WITHIN = 1.0
 
 
 class Child:
@@ -39,7 +40,8 @@ class Child:
         self.process.join()
 
     def bury(self) -> None:
-        """Kills it and closes the pipe, once nobody reads from that any more."""
+        """Sees it dead and closes the pipe, once nobody reads from that any more."""
+        self.process.join(_DIES_WITHIN)  # one that is dying by itself keeps its own exit code
         self.kill()
         self.pipe.close()
 
@@ -68,57 +70,54 @@ class Processes:
         async with self._free:
             started()
             loop = asyncio.get_running_loop()
-            child = self._child()
-            request = {
-                "module": definition.function.__module__,
-                "name": definition.function.__qualname__,
-                "input": codec.Raw(input_.encode()),
-                "job_id": str(context.job_id),
-                "queue": context.queue,
-                "attempt": context.attempt,
-                "max_attempts": context.max_attempts,
-                "headers": dict(context.headers),
-                "deadline": context.deadline and context.deadline.isoformat(),
-            }
+            request = codec.encode(
+                {
+                    "module": definition.function.__module__,
+                    "name": definition.function.__qualname__,
+                    "input": codec.Raw(input_.encode()),
+                    "job_id": str(context.job_id),
+                    "queue": context.queue,
+                    "attempt": context.attempt,
+                    "max_attempts": context.max_attempts,
+                    "headers": dict(context.headers),
+                    "deadline": context.deadline and context.deadline.isoformat(),
+                }
+            )
 
             def told(progress: dict[str, Any]) -> None:
                 loop.call_soon_threadsafe(note, progress)
 
-            exchange = loop.run_in_executor(
-                self._waits,
-                _converse,
-                child.pipe,
-                codec.encode(request),
-                told,
-            )
-            try:
-                reply = await asyncio.shield(exchange)
-            except (EOFError, OSError):
-                child.process.join()
-                child.pipe.close()
-                return Broke(_died(child.process.exitcode), again=True)
-            except asyncio.CancelledError:
-                child.kill()
-                await asyncio.wait([exchange])
-                exchange.exception()
-                child.bury()
-                raise
-            self._idle.append(child)
-            return self._outcome(reply)
+            while True:
+                warm = bool(self._idle)
+                child = self._idle.pop() if warm else Child()
+                conversation = _Conversation(child.pipe, request, told)
+                try:
+                    reply = await self._reply(child, conversation)
+                except (EOFError, OSError):
+                    child.bury()
+                    if warm and not conversation.begun:
+                        continue  # it died while it had nothing to do: no job's fault
+                    return Broke(_died(child.process.exitcode), again=True)
+                self._idle.append(child)
+                return self._outcome(reply)
+
+    async def _reply(self, child: Child, conversation: _Conversation) -> dict[str, Any]:
+        exchange = asyncio.get_running_loop().run_in_executor(self._waits, conversation.hold)
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            child.kill()
+            await asyncio.wait([exchange])
+            exchange.exception()
+            child.bury()
+            raise
 
     def close(self) -> None:
         for child in self._idle:
+            child.kill()
             child.bury()
         self._idle.clear()
         self._waits.shutdown(wait=False, cancel_futures=True)
-
-    def _child(self) -> Child:
-        while self._idle:
-            child = self._idle.pop()
-            if child.process.is_alive():
-                return child
-            child.bury()  # it died while it had nothing to do: no job's fault
-        return Child()
 
     def _outcome(self, reply: dict[str, Any]) -> Outcome:
         """What a child's reply means. Whether to try again was decided where the exception lives."""
@@ -134,13 +133,26 @@ class Processes:
             return Broke(note, again=False)
 
 
-def _converse(pipe: Connection, request: bytes, note: Callable[[Any], Any]) -> dict[str, Any]:
-    pipe.send_bytes(request)
-    while True:
-        message: dict[str, Any] = codec.decode(pipe.recv_bytes())
-        if "progress" not in message:
-            return message
-        note(message["progress"])
+class _Conversation:
+    """A request and what a child says to it, held in a thread."""
+
+    def __init__(self, pipe: Connection, request: bytes, note: Callable[[Any], None]) -> None:
+        self._pipe = pipe
+        self._request = request
+        self._note = note
+        self.begun = False
+        """The child has taken the request up; before that, its death is not the job's doing."""
+
+    def hold(self) -> dict[str, Any]:
+        """The child's reply; EOFError or OSError if it died."""
+        self._pipe.send_bytes(self._request)
+        while True:
+            message: dict[str, Any] = codec.decode(self._pipe.recv_bytes())
+            self.begun = True
+            if "progress" in message:
+                self._note(message["progress"])
+            elif "begun" not in message:
+                return message
 
 
 def _died(exitcode: int | None) -> failure.Envelope:

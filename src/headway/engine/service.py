@@ -13,7 +13,7 @@ import random
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from headway.errors import DatabaseUnavailable
+from headway.errors import DatabaseUnavailable, StandbyRefused
 
 log = logging.getLogger("headway.worker")
 
@@ -77,7 +77,8 @@ class Service(ABC):
     async def _guarded_turn(self) -> float | None:
         try:
             rest = await self.turn()
-        except DatabaseUnavailable as fault:
+        except (DatabaseUnavailable, StandbyRefused) as fault:
+            # A standby is what a failover looks like before it is over.
             log.warning("%s: %s", self.name, fault, extra={"service": self.name})
         except Exception:
             log.exception("%s: a turn failed", self.name, extra={"service": self.name})
