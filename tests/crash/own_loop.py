@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class OwnLoop:
@@ -35,3 +36,11 @@ class OwnLoop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def dial(upstream: Mapping[str, Any]) -> Streams:
+    """Connects to a server, over its Unix socket or TCP, as its DSN says."""
+    host, port = str(upstream["host"]), int(upstream.get("port", 5432))
+    if host.startswith("/"):
+        return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}", limit=2**24)
+    return await asyncio.open_connection(host, port, limit=2**24)

@@ -5,7 +5,7 @@ length of a transaction. As in PgBouncer,
    outside a transaction;
  - prepared statements, settings and LISTEN stay with whatever server connection they happened on;
  - a notification goes to the client that is linked when it arrives, or to nobody.
-The connection used last is used next.
+The connection used last is used next. The server must let the pooler in without a password.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.crash.own_loop import OwnLoop
+from tests.crash.own_loop import OwnLoop, dial
 
 _CANCEL, _SSL, _GSS = 80877102, 80877103, 80877104
 _PIDS = itertools.count(10_000_000)
@@ -61,8 +61,7 @@ class Pooler:
             server.close()
 
     async def _add_server(self) -> None:
-        path = f"{self._upstream['host']}/.s.PGSQL.{self._upstream.get('port', 5432)}"
-        server = _Server(self, *await asyncio.open_unix_connection(path, limit=2**24))
+        server = _Server(self, *await dial(self._upstream))
         self.greeting = await server.start(self._upstream["user"], self._upstream["dbname"])
         self._servers.add(server)
         self.give_back(server)

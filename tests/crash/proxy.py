@@ -19,7 +19,7 @@ from typing import Any, Literal
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from headway.store.statement import text
-from tests.crash.own_loop import OwnLoop
+from tests.crash.own_loop import OwnLoop, Streams, dial
 
 _ENDS_ROUND_TRIP = (b"S", b"Q")  # Sync, Query: the server answers each with ReadyForQuery
 _FORWARDED_AT_ONCE = (*_ENDS_ROUND_TRIP, b"H", b"p", b"X")  # and Flush, a password, Terminate
@@ -62,13 +62,9 @@ class Proxy:
 
     def __enter__(self) -> Proxy:
         port = self._loop.do(self._listen())
+        place = {key: self._upstream.get(key) for key in ("dbname", "user", "password")}
         self.dsn = make_conninfo(
-            host="127.0.0.1",
-            port=port,
-            dbname=self._upstream.get("dbname"),
-            user=self._upstream.get("user"),
-            sslmode="disable",
-            gssencmode="disable",
+            host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable", **place
         )
         return self
 
@@ -166,11 +162,8 @@ class Proxy:
         await link.run()
         self._links.discard(link)
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        host, port = self._upstream["host"], self._upstream.get("port", 5432)
-        if str(host).startswith("/"):
-            return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}", limit=2**24)
-        return await asyncio.open_connection(str(host), int(str(port)), limit=2**24)
+    async def _connect(self) -> Streams:
+        return await dial(self._upstream)
 
 
 class _Link:

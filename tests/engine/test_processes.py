@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from headway import Headway, Retry, Task
-from headway.errors import JobCancelled, JobFailed
+from headway.errors import ConfigError, JobCancelled, JobFailed
 from tests.core.shapes import Person
 from tests.engine import process_tasks as tasks
 from tests.support import eventually
@@ -203,3 +203,13 @@ async def test_g11_jobs_that_wait_for_a_process_go_back_when_the_worker_stops(
     assert [((await j.status()).state, (await j.status()).attempt) for j in jobs] == [
         ("ready", 0)
     ] * 5
+
+
+def test_a_task_that_its_process_could_not_find_is_refused_when_the_worker_starts(hw) -> None:
+    def renamed() -> None: ...
+
+    renamed.__qualname__ = "renamed"
+    renamed.__module__ = tasks.__name__
+    hw.task(executor="process")(renamed)
+    with pytest.raises(ConfigError, match="has no task renamed"):
+        hw.worker()

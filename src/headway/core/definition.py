@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -129,6 +130,17 @@ class Definition:
     def check(self) -> None:
         """Reads everything that is read lazily, so that a worker fails at its start if at all."""
         _ = (self.parameters, self.dependencies, self.result)
+        if self.executor == "process" and not self._is_importable():
+            raise ConfigError(
+                f"task {self.name} runs in a process, which cannot find it: {self.function.__module__} "
+                f"has no task {self.function.__qualname__}; assign it to its function's name there"
+            )
+
+    def _is_importable(self) -> bool:
+        found: Any = sys.modules.get(self.function.__module__)
+        for part in self.function.__qualname__.split("."):
+            found = getattr(found, part, None)
+        return getattr(getattr(found, "definition", None), "function", None) is self.function
 
 
 def dependencies(function: Callable[..., Any]) -> dict[str, Dependency]:

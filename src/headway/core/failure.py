@@ -31,10 +31,13 @@ def envelope(kind: str, message: str) -> Envelope:
     return {"type": kind, "message": storable(message, _LONGEST_MESSAGE)}
 
 
-def envelope_of(error: BaseException) -> Envelope:
-    """The envelope of an exception, with its traceback and its chain of causes."""
+def envelope_of(error: BaseException, kind: str | None = None) -> Envelope:
+    """The envelope of an exception, with its traceback and its chain of causes.
+
+    `kind` names the failure where it is not the handler's own exception but one of the above.
+    """
     return {
-        "type": _name(error),
+        "type": kind or _name(error),
         "message": storable(_text(error), _LONGEST_MESSAGE),
         "traceback": storable(_format(error), _LONGEST_TRACEBACK),
         "chain": [

@@ -12,7 +12,7 @@ from headway.core import failure
 from headway.core.duration import seconds
 from headway.core.failure import Envelope
 from headway.core.retry import Retry
-from headway.errors import Fatal, InvalidInput, Snooze
+from headway.errors import Fatal, Snooze
 
 Kind = Literal["succeed", "fail", "cancel", "retry", "snooze", "release"]
 
@@ -79,9 +79,6 @@ def decide(
             return _after(error, again, policy, attempt, max_attempts, chance)
         case Raised(Snooze() as snooze):
             return _snoozed(snooze)
-        case Raised(InvalidInput() as error):
-            envelope = failure.envelope_of(error) | {"type": failure.INVALID_INPUT}
-            return Verdict("fail", error=envelope)
         case Raised(error):
             again = not isinstance(error, Fatal) and policy.covers(error)
             return _after(failure.envelope_of(error), again, policy, attempt, max_attempts, chance)

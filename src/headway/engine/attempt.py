@@ -90,7 +90,10 @@ class Handlers:
                     lambda: self._begin(running),
                     partial(self._note, running.claim),
                 )
-            arguments = definition.parameters.decode(running.claim.input)
+            try:
+                arguments = definition.parameters.decode(running.claim.input)
+            except InvalidInput as error:
+                return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)
             self._begin(running)
             return self._returned(await self._call(running, arguments))
         except asyncio.CancelledError as error:
@@ -137,8 +140,7 @@ class Handlers:
         try:
             return Returned(codec.check_size(codec.encode(value), self._max_result, "the result"))
         except InvalidInput as error:
-            envelope = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
-            return Broke(envelope, again=False)
+            return Broke(failure.envelope_of(error, failure.INVALID_RESULT), again=False)
 
     def _context(self, running: Running) -> Context:
         if running.context is None:

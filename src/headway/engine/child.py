@@ -59,7 +59,10 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
             deadline=request["deadline"] and datetime.fromisoformat(request["deadline"]),
             _note=note,
         )
-        arguments = definition.parameters.decode(codec.encode(request["input"]))
+        try:
+            arguments = definition.parameters.decode(codec.encode(request["input"]))
+        except InvalidInput as error:
+            return _failed(error, failure.INVALID_INPUT)
         if definition.context_parameter:
             arguments[definition.context_parameter] = context
         injector = Injector({})
@@ -72,11 +75,6 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
         return _result(result)
     except Snooze as snooze:
         return _snoozed(snooze)
-    except InvalidInput as error:
-        return {
-            "error": failure.envelope_of(error) | {"type": failure.INVALID_INPUT},
-            "again": False,
-        }
     except BaseException as error:
         again = not isinstance(error, Fatal) and (
             definition is None or definition.retry.covers(error)
@@ -88,15 +86,18 @@ def _result(value: Any) -> dict[str, Any]:
     try:
         return {"result": codec.Raw(codec.encode(value))}
     except InvalidInput as error:
-        note = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
-        return {"error": note, "again": False}
+        return _failed(error, failure.INVALID_RESULT)
 
 
 def _snoozed(snooze: Snooze) -> dict[str, Any]:
     try:
         return {"snooze": seconds(snooze.delay, name="Snooze")}
     except Exception as error:
-        return {"error": failure.envelope_of(error), "again": False}
+        return _failed(error)
+
+
+def _failed(error: BaseException, kind: str | None = None) -> dict[str, Any]:
+    return {"error": failure.envelope_of(error, kind), "again": False}
 
 
 def _find(module: str, name: str) -> Definition:

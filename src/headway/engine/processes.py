@@ -129,8 +129,7 @@ class Processes:
             encoded = codec.encode(reply["result"])
             return Returned(codec.check_size(encoded, self._max_result, "the result"))
         except InvalidInput as error:
-            note = failure.envelope_of(error) | {"type": failure.INVALID_RESULT}
-            return Broke(note, again=False)
+            return Broke(failure.envelope_of(error, failure.INVALID_RESULT), again=False)
 
 
 class _Conversation:
