@@ -101,7 +101,6 @@ class Parameters:
 
     def __init__(self, name: str, fields: Mapping[str, tuple[Any, Any]]) -> None:
         """`fields` maps each name to (type, default), with `REQUIRED` for none."""
-        self.names = tuple(fields)
         specs: list[Any] = [
             (field, kind) if default is REQUIRED else (field, kind, _default(default))
             for field, (kind, default) in fields.items()
@@ -118,8 +117,7 @@ class Parameters:
         return encoded
 
     def decode(self, text: str | bytes) -> dict[str, Any]:
-        values = self._shape.decode(text)
-        return {name: getattr(values, name) for name in self.names}
+        return msgspec.structs.asdict(self._shape.decode(text))
 
 
 REQUIRED: Any = object()

@@ -17,7 +17,8 @@ from headway.errors import Fatal, Snooze
 Kind = Literal["succeed", "fail", "cancel", "retry", "snooze", "release"]
 
 
-@dataclass(frozen=True, slots=True)
+# One or two of these are made for every job; frozen ones would take twice as long to make.
+@dataclass(slots=True)
 class Returned:
     """The handler returned; `result` is its value as JSON."""
 
@@ -50,7 +51,7 @@ class Stopped:
 Outcome = Returned | Raised | Broke | Stopped
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """What is to become of a job. `delay` counts for retry and snooze, in seconds."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -111,14 +111,18 @@ class Handlers:
         definition = running.definition
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
-        async with AsyncExitStack() if definition.dependencies else _NOTHING as stack:
-            if stack is not None:
-                arguments |= await self._injector.resolve(
-                    definition.dependencies, stack, lambda: self._context(running)
-                )
-            if definition.executor == "async":
-                return await definition.function(**arguments)
-            return await self._threads.call(definition.function, arguments)
+        if not definition.dependencies:
+            return await self._handler(definition, arguments)
+        async with AsyncExitStack() as stack:
+            arguments |= await self._injector.resolve(
+                definition.dependencies, stack, lambda: self._context(running)
+            )
+            return await self._handler(definition, arguments)
+
+    def _handler(self, definition: Definition, arguments: dict[str, Any]) -> Awaitable[Any]:
+        if definition.executor == "async":
+            return definition.function(**arguments)  # type: ignore[no-any-return]
+        return self._threads.call(definition.function, arguments)
 
     def _prepare(self, running: Running) -> None:
         """The task's options, and the job's own where it brought some."""
@@ -158,19 +162,6 @@ class Handlers:
                 _stopped=running.reason is not None,
             )
         return running.context
-
-
-class _Nothing:
-    """A context that costs nothing, for handlers that depend on nothing."""
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *error: object) -> None:
-        return None
-
-
-_NOTHING = _Nothing()
 
 
 def _stopped(running: Running) -> Outcome | None:

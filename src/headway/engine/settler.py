@@ -72,9 +72,10 @@ class Settler:
         """The next batch to send, if there is one."""
         if not self._waiting:
             return None
-        batch, size = Batch([], []), 0
-        while self._waiting and len(batch) < self._size and size < _MOST_BYTES:
+        batch, count, size = Batch([], []), 0, 0
+        while self._waiting and count < self._size and size < _MOST_BYTES:
             settled = self._waiting.popleft()
+            count += 1
             size += len(settled.verdict.result or b"")
             ends = settled.verdict.kind in ("succeed", "fail", "cancel")
             (batch.finish if ends else batch.requeue).append(settled)

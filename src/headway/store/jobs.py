@@ -45,7 +45,7 @@ class Ask:
     tasks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Settled:
     """A verdict about a claim, on its way to the database."""
 
