@@ -1,6 +1,30 @@
 """One embedded server for the whole run, a database per xdist worker, a schema per test.
 
-Fixtures are plugins by concern; this file only names them.
+Fixtures are plugins by concern; this file names them, and says which folders are slow as a whole.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
 pytest_plugins = ["tests.fixtures.server", "tests.fixtures.app", "tests.fixtures.processes"]
+
+_HERE = Path(__file__).parent
+_SLOW = {
+    # Each of these starts processes or servers of its own, test by test.
+    "embedded",
+    "crash",
+    "packaging",
+    "cli/test_supervisor.py",
+    "cli/test_worker_command.py",
+    "engine/test_processes.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        place = item.path.relative_to(_HERE)
+        if place.parts[0] in _SLOW or place.as_posix() in _SLOW:
+            item.add_marker(pytest.mark.slow)
