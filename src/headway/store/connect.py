@@ -24,7 +24,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
 from headway.errors import ConfigError, StandbyRefused
-from headway.store.statement import text
 
 AsyncLink = AsyncConnection[TupleRow]
 SyncLink = Connection[TupleRow]
@@ -154,7 +153,3 @@ def _refuse_standby(recovery: bool) -> None:
             "the server is a standby (pg_is_in_recovery); point the DSN at the primary, or list all "
             "hosts and add target_session_attrs=read-write"
         )
-
-
-def sql(target: Target, name: str) -> str:
-    return text(name, target.schema)

@@ -22,7 +22,6 @@ from headway.store.faults import DRIVER_ERRORS, is_passing, translate
 from headway.store.statement import Statement, text
 
 R = TypeVar("R")
-A = TypeVar("A")
 
 _PATIENCE = 35.0
 """Seconds for one call: a little more than the server gives a statement (connect.py)."""

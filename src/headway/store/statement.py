@@ -39,10 +39,6 @@ def fill(sql: str, schema: str) -> LiteralString:
     return sql.replace("{schema}", f'"{schema}"')  # type: ignore[return-value, unused-ignore]  # pyright: ignore[reportReturnType]
 
 
-def nothing(rows: Sequence[Row]) -> None:
-    """Reads nothing."""
-
-
 def count(rows: Sequence[Row]) -> int:
     """The number in the first column of the first row."""
     return int(rows[0][0])
