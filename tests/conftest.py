@@ -13,12 +13,14 @@ pytest_plugins = ["tests.fixtures.server", "tests.fixtures.app", "tests.fixtures
 
 _HERE = Path(__file__).parent
 _SLOW = {
-    # Each of these starts processes or servers of its own, test by test.
+    # These start processes, servers or type checkers of their own, test by test.
     "embedded",
     "crash",
     "packaging",
-    "cli/test_supervisor.py",
-    "cli/test_worker_command.py",
+    "typing",
+    "examples",
+    "reference",
+    "cli",
     "engine/test_processes.py",
 }
 
