@@ -221,3 +221,12 @@ def test_annotations_are_found_on_whatever_can_be_called() -> None:
     callables = [Provider, made, made.method, functools.partial(made.method), logged(made.method)]
     assert [definitions.annotation(each, "ctx") for each in callables] == [Context] * 5
     assert definitions.annotation(dict, "x") is Any
+
+
+def test_a_function_may_use_what_the_one_around_it_assigns_further_down() -> None:
+    def task(n: int) -> str:
+        return later
+
+    assert define(task).encode_call((1,), {}) == b'{"n":1}'
+    later = "later"
+    assert task(1) == later

@@ -131,6 +131,7 @@ def test_a_client_that_joins_during_the_stop_gets_a_fresh_server(root, watch, as
     deadline = time.monotonic() + 20
     while not _is_held(watch.lock("guard")) and time.monotonic() < deadline:
         time.sleep(0.005)  # until the watchdog has begun to stop it
+    assert _is_held(watch.lock("guard"))
 
     joined: list[EmbeddedServer] = []
     joiner = threading.Thread(target=lambda: joined.append(start(root)))

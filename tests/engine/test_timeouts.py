@@ -193,3 +193,17 @@ async def test_a_worker_whose_every_slot_was_abandoned_goes_on_when_they_are_fre
     waiting = await calm.enqueue()
     lock.release()
     assert await waiting.result(timeout="20s") == "at last"
+
+
+async def test_a_timeout_ends_with_its_attempt_and_cannot_stop_a_later_one(hw, start) -> None:
+    timers: list[asyncio.TimerHandle | None] = []
+
+    @hw.task(timeout="1h")
+    async def task(ctx: Context) -> None:
+        timers.append(running.worker._executor.running[str(ctx.job_id)].timer)
+
+    running = start()
+    await (await task.enqueue()).result(timeout="20s")
+    (timer,) = timers
+    assert timer is not None
+    assert timer.cancelled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
@@ -168,12 +169,11 @@ def annotation(function: Callable[..., Any], name: str) -> Any:
     class Alone:
         __annotations__ = {name: raw}
 
-    variables = inspect.getclosurevars(function) if "<locals>" in function.__qualname__ else None
     try:
         hints = get_type_hints(
             Alone,
             globalns=getattr(function, "__globals__", {}),
-            localns=dict(variables.nonlocals) if variables else None,
+            localns=_enclosed(function),
             include_extras=True,
         )
     except NameError as error:
@@ -193,3 +193,13 @@ def _written(function: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.isclass(function):
         return cast("Callable[..., Any]", function.__init__)
     return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
+    """The variables of enclosing functions that it uses and that have a value by now."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    found: dict[str, Any] = {}
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        with suppress(ValueError):  # assigned further down
+            found[name] = cell.cell_contents
+    return found
