@@ -1,12 +1,13 @@
-"""What the benchmarks share: a server, a clean table, CPU and WAL readings, medians."""
+"""What the benchmarks share: a server, clean tables, a worker to drain them, readings, medians."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Any
 
 import psycopg
 
-from headway import embedded
+from headway import Headway, embedded
+from headway.engine.worker import Worker
 
 _TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
 
@@ -91,6 +93,50 @@ class Meter:
                 continue
             used[pid] = (int(fields[11]) + int(fields[12])) * _TICK
         return used
+
+
+async def clean(hw: Headway) -> None:
+    """A schema that is up to date and has no jobs."""
+    await hw.migrate()
+    async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
+        await conn.execute(
+            "truncate headway.job, headway.archive, headway.attempt, headway.unique_period"
+        )
+
+
+async def settle_down(hw: Headway) -> None:
+    """What the server would do in its own time, done before the clock runs."""
+    async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
+        await conn.execute("vacuum analyze headway.job")
+        await conn.execute("checkpoint")
+
+
+async def drain(
+    hw: Headway,
+    count: int,
+    meter: Meter,
+    counted: Callable[[Mapping[str, int]], int] = lambda settled: sum(settled.values()),
+    **options: Any,
+) -> Reading:
+    """One worker process, from its start until the last of `count` verdicts is written."""
+    worker: Worker = hw.worker(**options)
+    meter.start()
+    running = asyncio.create_task(worker.run())
+    while counted(worker.report.settled) < count:
+        await asyncio.sleep(0.005)
+    reading = meter.stop(count)
+    worker.stop()
+    await running
+    return reading
+
+
+def table(readings: Mapping[str, list[Reading]], unit: str) -> None:
+    """Prints medians and spreads."""
+    print(f"\n{'':32} {f'{unit}/s':>8}  {'spread':>18}  python  backend  WAL B  (medians, us)")
+    for name, runs in readings.items():
+        python, backend, wal = (median(runs, f) for f in ("python_us", "backend_us", "wal_bytes"))
+        rates = f"{median(runs, 'rate'):8,.0f}  {spread(runs):>18}"
+        print(f"{name:32} {rates}  {python:6.1f}  {backend:7.1f}  {wal:9,.0f}")
 
 
 def median(readings: list[Reading], field: str) -> float:

@@ -11,23 +11,30 @@ after the backlog is in place and before the drain.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import uvloop
 
-from benchmarks.measure import Meter, Reading, machine, median, server, spread
+from benchmarks.measure import (
+    Meter,
+    Reading,
+    clean,
+    drain,
+    machine,
+    median,
+    server,
+    settle_down,
+    table,
+)
 from headway import Headway
 from headway.core.verdict import Verdict
-from headway.engine.worker import Worker
 from headway.store import fleet, jobs
 from headway.store.connect import connect
-from headway.store.jobs import Ask, Settled
+from headway.store.documents import Ask, Settled
 from headway.store.link import Link
 from headway.store.rows import Lane
 
@@ -45,14 +52,11 @@ def app(dsn: str) -> Headway:
 
 
 async def fill(hw: Headway, count: int) -> None:
-    await hw.migrate()
-    async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
-        await conn.execute("truncate headway.job, headway.archive, headway.attempt")
-        noop = hw.tasks["noop"]
-        for start in range(0, count, 20_000):
-            await noop.enqueue_many({"n": n} for n in range(start, min(start + 20_000, count)))
-        await conn.execute("vacuum analyze headway.job")
-        await conn.execute("checkpoint")
+    await clean(hw)
+    noop = hw.tasks["noop"]
+    for start in range(0, count, 20_000):
+        await noop.enqueue_many({"n": n} for n in range(start, min(start + 20_000, count)))
+    await settle_down(hw)
 
 
 async def raw(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
@@ -80,15 +84,7 @@ async def raw(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
 
 async def headway(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
     """One worker process, from its start until the last verdict is written."""
-    worker: Worker = hw.worker(concurrency=slots, batch=BATCH)
-    meter.start()
-    running = asyncio.create_task(worker.run())
-    while worker.report.total < count:
-        await asyncio.sleep(0.005)
-    reading = meter.stop(worker.report.total)
-    worker.stop()
-    await running
-    return reading
+    return await drain(hw, count, meter, concurrency=slots, batch=BATCH)
 
 
 Run = Callable[[Headway, int, int, Meter], Coroutine[Any, Any, Reading]]
@@ -133,11 +129,7 @@ def main() -> None:
                 reading = uvloop.run(one(dsn, run, pinned, options.jobs, options.slots))
                 readings[name].append(reading)
                 print(f"  round {number + 1}  {name:24} {reading.rate:10,.0f} jobs/s", flush=True)
-    print(f"\n{'':24} {'jobs/s':>8}  {'spread':>18}  python  backend  WAL B/job  (medians, us/job)")
-    for name, runs in readings.items():
-        python, backend, wal = (median(runs, f) for f in ("python_us", "backend_us", "wal_bytes"))
-        rates = f"{median(runs, 'rate'):8,.0f}  {spread(runs):>18}"
-        print(f"{name:24} {rates}  {python:6.1f}  {backend:7.1f}  {wal:9,.0f}")
+    table(readings, "jobs")
     rate = {name: median(runs, "rate") for name, runs in readings.items()}
     print(f"\nheadway / raw SQL: {rate['headway'] / rate['raw SQL']:.2f}")
     print(f"snapshot held / not: {rate['headway, snapshot held'] / rate['headway']:.2f}")

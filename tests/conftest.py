@@ -8,6 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a machine that is shared.
+settings.register_profile("headway", deadline=None)
+settings.load_profile("headway")
 
 pytest_plugins = ["tests.fixtures.server", "tests.fixtures.app", "tests.fixtures.processes"]
 

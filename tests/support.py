@@ -11,7 +11,7 @@ from headway.engine.worker import Report, Worker
 
 T = TypeVar("T")
 
-DEADLINE = 30.0
+DEADLINE = 90.0
 """How long a test waits for something that must happen; reached only when it does not."""
 
 

@@ -16,11 +16,15 @@ _BY_TASK = """
 select task, state, count(*), count(*) filter (where attempt > 1)
 from headway.jobs where id = any (%s) group by task, state
 """
-_LIVE = "select ready + scheduled + running from headway.queues where queue = %s"
+_LIVE = "select ready + scheduled + blocked + running from headway.queues where queue = %s"
 _RATE = """
 select count(*), extract(epoch from max(finished_at) - min(started_at))::float8
 from headway.jobs where id = any (%s) and state = 'succeeded'
 """
+
+
+_LEDGER = "create table if not exists ledger (order_id int, cents int); truncate ledger"
+_BOOKED = "select count(*), count(distinct order_id) from ledger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,17 @@ def read(conn: psycopg.Connection[Any], ids: Sequence[UUID]) -> Figures:
         by_task.setdefault(task, Counter())[state] += count
         retried[task] += again
     return Figures(by_task, retried)
+
+
+def open_ledger(conn: psycopg.Connection[Any]) -> None:
+    conn.execute(_LEDGER)
+
+
+def booked(conn: psycopg.Connection[Any]) -> tuple[int, int]:
+    """How many rows the ledger has, and of how many orders."""
+    row = conn.execute(_BOOKED).fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 def live(conn: psycopg.Connection[Any], queue: str) -> int:

@@ -21,7 +21,7 @@ import screen
 from process import WorkerProcess
 from rich.live import Live
 from shop import count, hw
-from work import DOOMED, a_few_hundred, a_trickle
+from work import DOOMED, ORDERS, a_few_hundred, a_trickle
 
 _LONGEST = 40.0
 _LONGEST_BURST = 15.0
@@ -51,6 +51,7 @@ def bounded() -> int:
     """Runs a few hundred jobs; 0 if every one of them ended as it should."""
     say(f"PostgreSQL runs in [bold]./.headway[/], its schema is migrated {_applied()}")
     with WorkerProcess(Path(".headway/demo-worker.log")) as worker, _connect() as conn:
+        figures.open_ledger(conn)
         began = time.monotonic()
         made = a_few_hundred()
         say(f"enqueued {len(made.ids)} jobs; a worker process runs them\n")
@@ -65,11 +66,15 @@ def bounded() -> int:
                 time.sleep(0.1)
         seconds = time.monotonic() - began
         burst = _burst(worker, conn)
+        booked = figures.booked(conn)
     say()
-    say(screen.closing(now, made.delayed, seconds, burst))
+    say(screen.closing(now, made.delayed, booked, seconds, burst))
     say("Look closer: [bold].venv/bin/headway job list[/], [bold]... job show ID[/]")
     if now.known != len(made.ids) or now.ended != now.known or now["failed"] != DOOMED:
         say(f"[red]expected {len(made.ids)} jobs to end, {DOOMED} of them failed[/]")
+        return 1
+    if booked != (ORDERS, ORDERS):
+        say(f"[red]{booked[0]} payments of {booked[1]} orders, where there were {ORDERS}[/]")
         return 1
     if burst[0] != _BURST or worker.exit_code != 0:
         say(f"[red]{burst[0]} of the burst ended; the worker's exit code is {worker.exit_code}[/]")
@@ -86,6 +91,7 @@ def unbounded() -> int:
         say(f"  .venv/bin/headway {words}")
     say("A dashboard is not part of this version yet. Ctrl-C stops everything.\n")
     with WorkerProcess(Path(".headway/demo-worker.log")) as worker, _connect() as conn:
+        figures.open_ledger(conn)
         try:
             _keep_busy(worker, conn)
         except KeyboardInterrupt:

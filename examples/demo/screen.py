@@ -13,6 +13,7 @@ console = Console(highlight=False)
 _COLUMNS = {
     "ready": "cyan",
     "scheduled": "blue",
+    "blocked": "magenta",
     "running": "yellow",
     "succeeded": "green",
     "failed": "red",
@@ -53,7 +54,13 @@ def by_task(figures: Figures) -> Table:
     return table
 
 
-def closing(figures: Figures, delayed: int, seconds: float, burst: tuple[int, float]) -> Table:
+def closing(
+    figures: Figures,
+    delayed: int,
+    booked: tuple[int, int],
+    seconds: float,
+    burst: tuple[int, float],
+) -> Table:
     table = Table(box=box.ROUNDED, title="What became of them", title_justify="left")
     table.add_column("")
     table.add_column("jobs", justify="right")
@@ -63,6 +70,7 @@ def closing(figures: Figures, delayed: int, seconds: float, burst: tuple[int, fl
     table.add_row("[yellow]retried on the way[/]", f"{figures.retried}")
     table.add_row("[red]failed for good, as they must[/]", f"{figures['failed']}")
     table.add_row("lost", f"{figures.known - sum(figures[state] for state in ENDS)}")
+    table.add_row("orders of three steps, paid once each", f"{booked[0]} of {booked[1]}")
     table.add_section()
     table.add_row("jobs/s, their waiting included", f"{figures.ended / seconds:,.0f}")
     table.add_row(f"jobs/s, a burst of {burst[0]:,} small ones", f"{burst[1]:,.0f}")

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import zlib
 
-from headway import Context, Fatal, Headway, Retry, Snooze
+from headway import Context, Fatal, Headway, Key, Retry, Snooze
 
 hw = Headway()
 
@@ -64,6 +64,30 @@ async def book(order_id: int, warehouse: str) -> str:
     if warehouse == "moon":
         raise TimeoutError("no answer from the moon")
     return f"{warehouse}/{order_id}"
+
+
+order = hw.flow("order", queue="orders", retry=_SOON)
+
+
+@order.step(transaction=True)
+async def pay(ctx: Context, order_id: int, cents: int):
+    """Books the payment: the row and the move to the next step commit together. Some are tried twice."""
+    await ctx.conn.execute("insert into ledger values (%s, %s)", [order_id, cents])
+    if order_id % 8 == 5 and ctx.attempt == 1:
+        raise ConnectionError("the bank hung up")  # and the row is gone again
+    return pick.next(order_id=order_id, shelf=order_id % 4)
+
+
+@order.step(concurrency_key=Key(lambda shelf, **_: f"shelf-{shelf}"))
+async def pick(order_id: int, shelf: int):
+    """One at a time for each shelf, on any number of workers."""
+    await asyncio.sleep(0.01)
+    return ship.after("200ms", order_id=order_id)
+
+
+@order.step
+async def ship(order_id: int) -> str:
+    return f"order {order_id} is on its way"
 
 
 @hw.task(queue="counters")

@@ -7,10 +7,13 @@ import random
 from dataclasses import dataclass
 from uuid import UUID
 
-from shop import book, receipt, report, thumbnail, welcome
+from shop import book, order, receipt, report, thumbnail, welcome
 
 DOOMED = 2
 """Jobs of `a_few_hundred` that fail for good: an address that is none, and the moon."""
+
+ORDERS = 40
+"""Flows of three steps; the first books each of them in a table, once."""
 
 _numbers = itertools.count(1)
 
@@ -24,7 +27,7 @@ class Enqueued:
 
 
 def a_few_hundred() -> Enqueued:
-    """400 mails, receipts, thumbnails and reports; some for later, two without hope."""
+    """Some 440 mails, receipts, thumbnails, reports and orders; some for later, two without hope."""
     jobs = [
         *welcome.enqueue_many_sync(
             [{"user_id": n, "email": f"user{n}@example.com"} for n in range(1, 151)]
@@ -35,6 +38,7 @@ def a_few_hundred() -> Enqueued:
         ),
         *book.enqueue_many_sync([{"order_id": n, "warehouse": "north"} for n in range(1, 29)]),
         *report.enqueue_many_sync([{"month": "2026-01"}]),
+        *order.enqueue_many_sync([{"order_id": n, "cents": 100 * n} for n in range(1, ORDERS + 1)]),
         welcome.enqueue_sync(user_id=0, email="nowhere"),
         book.enqueue_sync(order_id=29, warehouse="moon"),
     ]
@@ -56,6 +60,8 @@ def a_trickle() -> list[UUID]:
     if n % 5 == 0:
         later = welcome.using(delay="5s").enqueue_sync(user_id=n, email=f"later{n}@example.com")
         jobs.append(later)
+    if n % 4 == 0:
+        jobs.append(order.enqueue_sync(order_id=n, cents=100 * n))
     if n % 20 == 0:
         jobs.append(report.enqueue_sync(month="2026-02"))
     if n % 30 == 0:

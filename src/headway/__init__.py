@@ -19,28 +19,41 @@ keeps its result. A handler may take a `Context`, be given things by `Depends`, 
 """
 
 from headway.app import Headway
+from headway.calls import Call
 from headway.core.config import Retention, WorkerOptions
 from headway.core.context import Context
 from headway.core.depends import Depends
+from headway.core.failure import Failure
+from headway.core.flow import Next
+from headway.core.keys import Key, Unique
 from headway.core.retry import Retry
-from headway.errors import Fatal, HeadwayError, Snooze
+from headway.errors import Fatal, HeadwayError, KeyTaken, Snooze
+from headway.flow import Chain, Flow, Step
 from headway.handle import Job, JobStatus
-from headway.task import Call, Task
+from headway.task import Task
 from headway.version import __version__
 
 __all__ = [
     "Call",
+    "Chain",
     "Context",
     "Depends",
+    "Failure",
     "Fatal",
+    "Flow",
     "Headway",
     "HeadwayError",
     "Job",
     "JobStatus",
+    "Key",
+    "KeyTaken",
+    "Next",
     "Retention",
     "Retry",
     "Snooze",
+    "Step",
     "Task",
+    "Unique",
     "WorkerOptions",
     "__version__",
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from headway.core.config import (
-    DEFAULT_QUEUE,
     DEFAULT_SCHEMA,
     MAX_PAYLOAD_BYTES,
     Retention,
@@ -18,12 +17,14 @@ from headway.core.config import (
     WorkerSettings,
 )
 from headway.core.context import Context
-from headway.core.definition import Definition, ExecutorKind
 from headway.core.duration import Duration
-from headway.core.retry import Retry
+from headway.core.failure import Failure
+from headway.define import FlowOptions, TaskOptions, define_task
 from headway.engine import loop
 from headway.engine.worker import Report, Worker
 from headway.errors import ConfigError, UnknownTask
+from headway.failures import Which, bad_pattern_explained, check_since, failures, retry_failed
+from headway.flow import Flow
 from headway.handle import Job
 from headway.queues import Queues
 from headway.session import Session
@@ -32,6 +33,7 @@ from headway.version import __version__
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class Headway:
@@ -67,7 +69,7 @@ class Headway:
             local=Path(local),
         )
         self.retention = retention or Retention()
-        self.tasks: dict[str, Task[..., Any]] = {}
+        self.tasks: dict[str, Task[..., Any] | Flow[Any]] = {}
         self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """For tests: what to call instead of a function given to `Depends`."""
 
@@ -99,62 +101,42 @@ class Headway:
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
-    def task(
-        self,
-        *,
-        name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: int = 0,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        ttl: Duration | None = None,
-        executor: ExecutorKind | None = None,
-        slots: int | None = None,
-    ) -> TaskDecorator: ...
-    def task(
-        self,
-        function: Callable[..., Any] | None = None,
-        *,
-        name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: int = 0,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        ttl: Duration | None = None,
-        executor: ExecutorKind | None = None,
-        slots: int | None = None,
-    ) -> Any:
-        """Makes a function a task; with options or without.
-
-        `executor` is "async" for coroutine functions and "thread" for plain ones; "process" runs a
-        plain one in a process that can be killed. `slots` is how many may run at once in one worker;
-        `ttl` how long a job may wait before it expires.
-        """
+    def task(self, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Makes a function a task; with options (see `TaskOptions`) or without."""
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
-            definition = Definition(
-                name=name or function.__name__,
-                function=function,
-                queue=queue,
-                priority=priority,
-                retry=retry or Retry(),
-                timeout=timeout,
-                ttl=ttl,
-                executor=_executor(function, executor),
-                slots=slots,
-            )
-            if definition.name in self.tasks:
-                raise ConfigError(
-                    f"there is a task {definition.name!r} already "
-                    f"({self.tasks[definition.name].__module__}); give this one another name="
-                )
-            task = self.tasks[definition.name] = Task[..., Any](self.session, definition)
+            task = Task[..., Any](self.session, define_task(function, options, self.retention))
+            self._add(task.name, task)
             return task
 
         return define if function is None else define(function)
 
-    def get_task(self, name: str) -> Task[..., Any]:
-        """The task of this name; UnknownTask if the app has none."""
+    @overload
+    def flow(self, name: str, **options: Unpack[FlowOptions]) -> Flow[None]: ...
+    @overload
+    def flow(self, name: str, *, state: type[S], **options: Unpack[FlowOptions]) -> Flow[S]: ...
+    def flow(
+        self, name: str, *, state: type[S] | None = None, **options: Unpack[FlowOptions]
+    ) -> Flow[Any]:
+        """A flow of this name; its steps are declared with `@flow.step`.
+
+        Options hold for every step that does not say otherwise. `state` is a type (made without
+        arguments) that the job carries along from step to step.
+        """
+        flow = Flow[Any](self.session, name, state, options, self.retention)
+        self._add(name, flow)
+        return flow
+
+    def _add(self, name: str, task: Task[..., Any] | Flow[Any]) -> None:
+        if name in self.tasks:
+            raise ConfigError(
+                f"there is a task or flow {name!r} already; give this one another name"
+            )
+        self.tasks[name] = self.session.tasks[name] = task
+
+    def get_task(self, name: str) -> Task[..., Any] | Flow[Any]:
+        """The task or flow of this name; UnknownTask if the app has none."""
         if name not in self.tasks:
             known = ", ".join(sorted(self.tasks)) or "none"
             raise UnknownTask(f"no task {name!r} in this app; it knows {known}")
@@ -170,6 +152,49 @@ class Headway:
     async def enqueue(self, task: str, /, **arguments: Any) -> Job[Any]:
         """Enqueues by name, for callers who have no task object; checked all the same."""
         return await self.get_task(task).enqueue(**arguments)
+
+    def failures(self, since: datetime | Duration | None = None) -> AsyncGenerator[Failure, None]:
+        """Jobs that fail, as they do: from the first look on, or from a moment (or so long ago) on.
+        Each comes once; none is missed while the database cannot be reached.
+
+        >>> async for failure in hw.failures():                         # doctest: +SKIP
+        ...     print(failure.task, failure.error["message"])
+        """
+        check_since(since)
+        return failures(self.session, since)
+
+    async def retry_failed(
+        self,
+        *,
+        task: str | None = None,
+        step: str | None = None,
+        error: str | None = None,
+        since: datetime | Duration | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """Runs failed jobs again, each where it failed and with fresh attempts; how many.
+
+        Those of `task`, at `step`, that failed within `since` (a duration, or a moment), and whose
+        error, as "type: message", contains the regular expression `error`; the oldest `limit`.
+        """
+        which = Which(task=task, step=step, error=error, since=since, limit=limit)
+        with bad_pattern_explained(error):
+            client = await self.session.ready_client()
+            return await client.play(retry_failed(self.session, which))
+
+    def retry_failed_sync(
+        self,
+        *,
+        task: str | None = None,
+        step: str | None = None,
+        error: str | None = None,
+        since: datetime | Duration | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """As `retry_failed`."""
+        which = Which(task=task, step=step, error=error, since=since, limit=limit)
+        with bad_pattern_explained(error):
+            return self.session.client.play_sync(retry_failed(self.session, which))
 
     # -- opening and closing ----------------------------------------------------------------------
 
@@ -200,13 +225,17 @@ class Headway:
     def __exit__(self, *error: object) -> None:
         self.close_sync()
 
-    async def migrate(self) -> list[str]:
-        """Creates or upgrades the schema and touches nothing else; the migrations it applied."""
-        return await self.session.migrate()
+    async def migrate(self, *, roles: bool = False) -> list[str]:
+        """Creates or upgrades the schema and touches nothing else; the migrations it applied.
 
-    def migrate_sync(self) -> list[str]:
+        With `roles` it also makes the roles `<schema>_producer`, `_worker`, `_reader` and `_operator`
+        and grants them what they are for.
+        """
+        return await self.session.migrate(roles=roles)
+
+    def migrate_sync(self, *, roles: bool = False) -> list[str]:
         """As `migrate`."""
-        return self.session.migrate_sync()
+        return self.session.migrate_sync(roles=roles)
 
     # -- workers ----------------------------------------------------------------------------------
 
@@ -238,26 +267,14 @@ class Headway:
         """A worker that is not running yet; for those who start and stop it themselves."""
         return Worker(
             self.session.target,
-            {name: task.definition for name, task in self.tasks.items()},
+            {
+                definition.handler: definition
+                for task in self.tasks.values()
+                for definition in task.definitions()
+            },
             WorkerOptions(**settings),
             version=__version__,
             clock=self.session.clock,
-            keep=self.retention,
             max_result=self.session.max_payload_bytes,
             overrides=self.dependency_overrides,
         )
-
-
-_KINDS = {"async": "a coroutine", "thread": "a plain"}
-
-
-def _executor(function: Callable[..., Any], wanted: ExecutorKind | None) -> ExecutorKind:
-    natural: ExecutorKind = "async" if inspect.iscoroutinefunction(function) else "thread"
-    if wanted is None or wanted == natural:
-        return natural
-    if natural == "async" or wanted == "async":
-        raise ConfigError(
-            f"{function.__qualname__} is {_KINDS[natural]} function "
-            f'and cannot run with executor="{wanted}"'
-        )
-    return wanted

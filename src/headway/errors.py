@@ -9,6 +9,7 @@
     ├── EmbeddedUnavailable    no embedded server can be started here
     ├── InvalidInput           arguments that do not fit the task's signature
     │   └── PayloadTooLarge    a payload beyond the limit
+    ├── KeyTaken               a unique key that another job has, with policy "reject"
     ├── UnknownTask            no task of this name is registered in this app
     ├── JobNotFound            no job of this id, live or archived
     ├── ResultTimeout          the job did not finish within the time given to result()
@@ -68,6 +69,14 @@ class PayloadTooLarge(InvalidInput):
     """A payload beyond the configured limit."""
 
 
+class KeyTaken(HeadwayError):
+    """Another job has the unique key; `job_id` is that job."""
+
+    def __init__(self, message: str, job_id: UUID) -> None:
+        super().__init__(f"{message}; wait for it, or enqueue with policy skip or replace")
+        self.job_id = job_id
+
+
 class UnknownTask(HeadwayError):
     """No task of this name is registered in this app."""
 
@@ -76,7 +85,9 @@ class JobNotFound(HeadwayError):
     """No job of this id, live or archived."""
 
     def __init__(self, job_id: UUID | str) -> None:
-        super().__init__(f"no job {job_id}: it was never committed, or retention has removed it")
+        super().__init__(
+            f"no job {job_id}: it was never committed, was not kept, or retention removed it"
+        )
         self.job_id = job_id
 
 

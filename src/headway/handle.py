@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -55,6 +56,10 @@ class JobStatus:
     """`percent` and `message`, as the handler last said."""
     cancelling: bool
     """It runs and was asked to stop."""
+    keys: dict[str, Any] | None
+    """`concurrency`, `limit`, `ordered`, `unique`: those that it has."""
+    carried: Any
+    """The state of a flow that carries one."""
 
     @property
     def finished(self) -> bool:
@@ -74,10 +79,19 @@ class Job(Generic[R]):
     3
     """
 
-    __slots__ = ("_definition", "_session", "id")
+    __slots__ = ("_definition", "_session", "id", "made")
 
-    def __init__(self, session: Session, job_id: UUID, definition: Definition | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        job_id: UUID,
+        definition: Definition | None,
+        *,
+        made: bool = True,
+    ) -> None:
         self.id = job_id
+        self.made = made
+        """False if a unique key was taken: then this is the job that has it."""
         self._session = session
         self._definition = definition
 
@@ -98,13 +112,21 @@ class Job(Generic[R]):
         """As `status`."""
         return self._status(self._session.client.run_sync(inspect.job(self.id)))
 
+    async def history(self) -> list[AttemptRow]:
+        """Every attempt that failed and every step of a flow that was done, oldest first."""
+        return await self._session.client.run(inspect.attempts(self.id))
+
+    def history_sync(self) -> list[AttemptRow]:
+        """As `history`."""
+        return self._session.client.run_sync(inspect.attempts(self.id))
+
     async def attempts(self) -> list[AttemptRow]:
         """Every attempt that failed, oldest first."""
-        return await self._session.client.run(inspect.attempts(self.id))
+        return [attempt for attempt in await self.history() if attempt.error is not None]
 
     def attempts_sync(self) -> list[AttemptRow]:
         """As `attempts`."""
-        return self._session.client.run_sync(inspect.attempts(self.id))
+        return [attempt for attempt in self.history_sync() if attempt.error is not None]
 
     async def cancel(self) -> bool:
         """Cancels it while it waits, or has its worker stop it; false if it had ended already."""
@@ -114,16 +136,30 @@ class Job(Generic[R]):
         """As `cancel`."""
         return self._session.client.play_sync(self._cancel())
 
-    async def retry(self) -> bool:
+    async def retry(self, from_step: str | None = None) -> bool:
         """Runs a failed, cancelled or expired job again, with fresh attempts; a scheduled one now.
 
-        False if there is nothing to repeat: it waits already, runs, or succeeded.
+        A flow resumes at the step where it stands, or at `from_step`, an earlier one, with the input
+        that it had there. False if there is nothing to repeat: it waits already, runs, succeeded, or
+        has never been at that step.
         """
-        return await self._session.client.play(self._revive())
+        return await self._session.client.play(self._revive(from_step))
 
-    def retry_sync(self) -> bool:
+    def retry_sync(self, from_step: str | None = None) -> bool:
         """As `retry`."""
-        return self._session.client.play_sync(self._revive())
+        return self._session.client.play_sync(self._revive(from_step))
+
+    async def edit(self, input: Mapping[str, Any], *, check: bool = True) -> bool:  # noqa: A002
+        """Gives it another input, whole, checked by the task or step where it stands.
+
+        False if it runs or has succeeded. Its keys stay as they were made. `check=False` is for a
+        task that this app does not know.
+        """
+        return await self._session.client.play(self._edit(input, check))
+
+    def edit_sync(self, input: Mapping[str, Any], *, check: bool = True) -> bool:  # noqa: A002
+        """As `edit`."""
+        return self._session.client.play_sync(self._edit(input, check))
 
     async def result(self, timeout: Duration | None = None) -> R:
         """What the job returned, once it has; JobFailed if it did not, ResultTimeout if too late.
@@ -137,7 +173,7 @@ class Job(Generic[R]):
         results = await session.results()
         outcome = await session.client.play(scripts.await_end(self.id, session.clock.now()))
         while outcome is None:
-            await results.wait(self.id, wait.tries, wait.left())
+            await results.wait(str(self.id), wait.tries, wait.left())
             outcome = await session.client.play(scripts.ended(self.id))
         return self._result(outcome)
 
@@ -157,8 +193,20 @@ class Job(Generic[R]):
     def _cancel(self) -> scripts.Script[bool]:
         return scripts.cancel(self._session.target, self.id, self._session.clock.now())
 
-    def _revive(self) -> scripts.Script[bool]:
-        return scripts.revive(self._session.target, self.id, self._session.clock.now())
+    def _revive(self, from_step: str | None) -> scripts.Script[bool]:
+        return scripts.revive(self._session.target, self.id, from_step, self._session.clock.now())
+
+    def _edit(self, arguments: Mapping[str, Any], check: bool) -> scripts.Script[bool]:
+        def encode(task: str, step: str) -> bytes:
+            most_bytes = self._session.max_payload_bytes
+            if not check:
+                encoded = codec.encode(dict(arguments))
+            else:
+                definition = self._session.definition(task, step)
+                encoded = definition.encode(definition.bind((), arguments))
+            return codec.check_size(encoded, most_bytes, "the input")
+
+        return scripts.edit(self.id, encode)
 
     def _status(self, row: JobRow | None) -> JobStatus:
         if row is None:

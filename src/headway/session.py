@@ -10,18 +10,26 @@ import asyncio
 import threading
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from headway import embedded
 from headway.core.clock import Clock
 from headway.core.config import check_schema, database_url
+from headway.core.definition import Definition
 from headway.engine.results import Results
-from headway.errors import ConfigError
+from headway.errors import ConfigError, UnknownTask
 from headway.store import migrate
 from headway.store.client import Client
 from headway.store.connect import Target, complete_dsn
 from headway.store.faults import DRIVER_ERRORS, translate
 from headway.store.listen import SyncListener
+
+
+class Declared(Protocol):
+    """A task or a flow."""
+
+    def definitions(self) -> list[Definition]: ...
 
 
 class Session:
@@ -46,7 +54,18 @@ class Session:
         self._server: embedded.EmbeddedServer | None = None
         self._results: WeakKeyDictionary[asyncio.AbstractEventLoop, Results] = WeakKeyDictionary()
         self.max_payload_bytes = max_payload_bytes
+        self.tasks: dict[str, Declared] = {}
+        """The tasks and flows of the app, by name."""
         self.clock = Clock()
+
+    def definition(self, task: str, step: str) -> Definition:
+        """What runs a job of this task that stands at this step; UnknownTask if nothing here does."""
+        for definition in self.tasks[task].definitions() if task in self.tasks else ():
+            if definition.step == step:
+                return definition
+        known = ", ".join(sorted(self.tasks)) or "none"
+        wanted = f"step {step!r} of flow {task!r}" if step else f"task {task!r}"
+        raise UnknownTask(f"no {wanted} in this app; it knows {known}")
 
     @property
     def dsn(self) -> str:
@@ -117,18 +136,17 @@ class Session:
             self.__dict__.pop("client", None)
             self.__dict__.pop("target", None)
 
-    async def migrate(self) -> list[str]:
+    async def migrate(self, *, roles: bool = False) -> list[str]:
         """Creates or upgrades the schema; the names of the migrations applied."""
         try:
-            return await migrate.run(
-                complete_dsn(await asyncio.to_thread(lambda: self.dsn)), self.schema
-            )
+            dsn = complete_dsn(await asyncio.to_thread(lambda: self.dsn))
+            return await migrate.run(dsn, self.schema, roles=roles)
         except DRIVER_ERRORS as error:
             raise translate(error) from error
 
-    def migrate_sync(self) -> list[str]:
+    def migrate_sync(self, *, roles: bool = False) -> list[str]:
         """As `migrate`."""
         try:
-            return migrate.run_sync(complete_dsn(self.dsn), self.schema)
+            return migrate.run_sync(complete_dsn(self.dsn), self.schema, roles=roles)
         except DRIVER_ERRORS as error:
             raise translate(error) from error

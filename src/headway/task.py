@@ -1,84 +1,23 @@
-"""`Task`: a function that can be enqueued, and the options of one call to it."""
+"""`Task`: a function that can be enqueued."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
-from headway.core import codec
-from headway.core.config import check_name, check_priority
+from headway.calls import Call, CallOptions, Options, chunks, new_job
 from headway.core.context import Context
 from headway.core.definition import Definition
-from headway.core.duration import Duration, optional_seconds, seconds
-from headway.core.ids import new_id
-from headway.core.retry import Retry
-from headway.errors import ConfigError, InvalidInput
+from headway.errors import InvalidInput
 from headway.handle import Job
 from headway.session import Session
 from headway.store import jobs
-from headway.store.jobs import NewJob
+from headway.store.documents import NewJob
 from headway.store.statement import Statement
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_MOST_ROWS = 5_000
-_MOST_BYTES = 8 * 1024 * 1024
-"""One statement's worth of an enqueue_many; a larger call is several, in one transaction."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What `using` can set for a call; whatever is left open is the task's."""
-
-    delay: Duration | None = None
-    at: datetime | None = None
-    priority: int | None = None
-    queue: str | None = None
-    timeout: Duration | None = None
-    retry: Retry | None = None
-    headers: Mapping[str, str] | None = None
-    ttl: Duration | None = None
-    conn: Any = None
-
-    def __post_init__(self) -> None:
-        optional_seconds(self.delay, name="delay")
-        optional_seconds(self.timeout, name="timeout")
-        optional_seconds(self.ttl, name="ttl")
-        if self.delay is not None and self.at is not None:
-            raise ConfigError("delay and at both say when; give one of them")
-        if self.at is not None and not isinstance(self.at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"at={self.at!r} is not a datetime")
-        if self.at is not None and self.at.utcoffset() is None:
-            raise ConfigError(f"at={self.at!r} has no time zone; give it one, e.g. tzinfo=UTC")
-        if self.priority is not None:
-            check_priority(self.priority)
-        if self.queue is not None:
-            check_name(self.queue, "queue")
-        for name, value in (self.headers or {}).items():
-            if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidInput(f"header {name!r} must be text with a text value")
-        if self.headers:
-            codec.encode(dict(self.headers))
-
-    def stored(self) -> dict[str, Any] | None:
-        """What the row keeps for the worker; nothing if the task's own options hold."""
-        kept: dict[str, Any] = {}
-        if self.timeout is not None:
-            kept["timeout"] = seconds(self.timeout)
-        if self.retry is not None:
-            kept["retry"] = self.retry.stored()
-        return kept or None
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a task, ready to be enqueued with others; made by `task.call(...)`."""
-
-    job: NewJob
 
 
 class Bound(Generic[P, R]):
@@ -91,33 +30,25 @@ class Bound(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Makes a job of this call. It exists once this returns; with `conn`, once that commits."""
-        call = self.call(*args, **kwargs)
-        await self._send([call.job])
-        return self._job(call)
+        return (await self._send([self.call(*args, **kwargs)]))[0]
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """As `enqueue`."""
-        call = self.call(*args, **kwargs)
-        self._send_sync([call.job])
-        return self._job(call)
+        return self._send_sync([self.call(*args, **kwargs)])[0]
 
     async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Call]) -> list[Job[R]]:
         """Makes a job of each call, all or none, and returns their handles in order.
 
         An item is a mapping of arguments, or `task.call(...)` where it has options of its own.
         """
-        made = self._calls(calls)
-        await self._send([call.job for call in made])
-        return [self._job(call) for call in made]
+        return await self._send(self._calls(calls))
 
     def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Call]) -> list[Job[R]]:
         """As `enqueue_many`."""
-        made = self._calls(calls)
-        self._send_sync([call.job for call in made])
-        return [self._job(call) for call in made]
+        return self._send_sync(self._calls(calls))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """This call with these options, checked, for `enqueue_many`."""
+        """This call with these options, checked, for `enqueue_many` and `ctx.enqueue`."""
         return self._call(args, kwargs)
 
     def _calls(self, calls: Iterable[Mapping[str, Any] | Call]) -> list[Call]:
@@ -140,48 +71,46 @@ class Bound(Generic[P, R]):
                 raise type(error)(f"item {position}: {error}") from error
         return made
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        definition, options = self.definition, self._options
-        encoded = definition.encode_call(args, kwargs)
-        codec.check_size(
-            encoded, self._session.max_payload_bytes, f"the input of {definition.name}"
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        most_bytes = self._session.max_payload_bytes
+        return Call(new_job(self.definition, self._options, args, kwargs, most_bytes))
+
+    async def _send(self, calls: Sequence[Call]) -> list[Job[R]]:
+        made = [call.job for call in calls]
+        if not made:
+            return []
+        client = await self._session.ready_client()
+        taken = await client.run_all(
+            self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
         )
-        ttl = definition.ttl if options.ttl is None else options.ttl
-        return Call(
-            NewJob(
-                id=str(new_id()),
-                queue=options.queue or definition.queue,
-                task=definition.name,
-                priority=definition.priority if options.priority is None else options.priority,
-                max_attempts=(options.retry or definition.retry).max_attempts,
-                input=codec.Raw(encoded),
-                at=options.at,
-                delay=optional_seconds(options.delay),
-                ttl=optional_seconds(ttl),
-                options=options.stored(),
-                headers=dict(options.headers) if options.headers else None,
-            )
+        return self._jobs(made, taken)
+
+    def _send_sync(self, calls: Sequence[Call]) -> list[Job[R]]:
+        made = [call.job for call in calls]
+        if not made:
+            return []
+        taken = self._session.client.run_all_sync(
+            self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
         )
+        return self._jobs(made, taken)
 
-    async def _send(self, made: list[NewJob]) -> None:
-        if made:
-            client = await self._session.ready_client()
-            await client.run_all(
-                self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
-            )
-
-    def _send_sync(self, made: list[NewJob]) -> None:
-        if made:
-            self._session.client.run_all_sync(
-                self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
-            )
-
-    def _statements(self, made: list[NewJob]) -> list[Statement[int]]:
+    def _statements(self, made: list[NewJob]) -> list[Statement[dict[str, str]]]:
         target, now = self._session.target, self._session.clock.now()
-        return [jobs.enqueue(target, chunk, now) for chunk in _chunks(made)]
+        return [jobs.enqueue(target, chunk, now) for chunk in chunks(made)]
 
-    def _job(self, call: Call) -> Job[R]:
-        return Job(self._session, UUID(call.job.id), self.definition)
+    def _jobs(self, made: list[NewJob], taken: list[dict[str, str]]) -> list[Job[R]]:
+        """Handles in the order of the calls; of one whose unique key was taken, on who has it."""
+        holders = {asked: holder for answer in taken for asked, holder in answer.items()}
+        typed = None if self.definition.flow else self.definition
+        return [
+            Job(
+                self._session,
+                UUID(holders.get(job.id, job.id)),
+                typed,
+                made=job.id not in holders,
+            )
+            for job in made
+        ]
 
 
 class Task(Bound[P, R]):
@@ -208,36 +137,18 @@ class Task(Bound[P, R]):
     def name(self) -> str:
         return self.definition.name
 
-    def using(
-        self,
-        *,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        priority: int | None = None,
-        queue: str | None = None,
-        timeout: Duration | None = None,
-        retry: Retry | None = None,
-        headers: Mapping[str, str] | None = None,
-        ttl: Duration | None = None,
-        conn: Any = None,
-    ) -> Bound[P, R]:
+    def definitions(self) -> list[Definition]:
+        """For workers: what this is made of."""
+        return [self.definition]
+
+    def using(self, **options: Unpack[CallOptions]) -> Bound[P, R]:
         """This task with options for a call; those left out are the task's.
 
-        `delay` or `at` say when it may run, `ttl` how long it may wait, `conn` (a psycopg
-        connection) in whose transaction it is made.
+        `delay` or `at` say when it may run, `ttl` how long it may wait, `unique` and
+        `concurrency_key` what it must not meet, `conn` in whose transaction it is made (an open
+        connection of psycopg, asyncpg, SQLAlchemy or Django).
         """
-        options = Options(
-            delay=delay,
-            at=at,
-            priority=priority,
-            queue=queue,
-            timeout=timeout,
-            retry=retry,
-            headers=headers,
-            ttl=ttl,
-            conn=conn,
-        )
-        return Bound(self._session, self.definition, options)
+        return Bound(self._session, self.definition, Options.of(options))
 
 
 class Unnamed:
@@ -268,19 +179,6 @@ class TaskDecorator(Protocol):
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]: ...
-
-
-def _chunks(made: list[NewJob]) -> Iterator[list[NewJob]]:
-    chunk, size = list[NewJob](), 0
-    for job in made:
-        bytes_of = len(memoryview(job.input))
-        if chunk and (len(chunk) >= _MOST_ROWS or size + bytes_of > _MOST_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(job)
-        size += bytes_of
-    if chunk:
-        yield chunk
 
 
 def _withdraw(made: list[NewJob]) -> Statement[int]:

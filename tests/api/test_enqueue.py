@@ -30,7 +30,7 @@ async def test_a_job_exists_once_enqueue_returns_and_its_id_is_a_uuid_of_version
 async def test_a_job_runs_and_its_result_is_kept(hw, echo, start) -> None:
     start()
     job = await echo.enqueue("ab", times=2)
-    assert await job.result(timeout="10s") == "abab"
+    assert await job.result(timeout="60s") == "abab"
     assert (await job.status()).result == "abab"
 
 
@@ -44,7 +44,7 @@ def test_the_same_without_an_event_loop(dsn: str, schema: str) -> None:
         job = double.enqueue_sync(21)
         assert job.status_sync().state == "ready"
         hw.run_until_idle_sync()
-        assert job.result_sync(timeout="10s") == 42
+        assert job.result_sync(timeout="60s") == 42
         assert job.status_sync().state == "succeeded"
         assert job.attempts_sync() == []
 
@@ -69,7 +69,7 @@ def test_two_tasks_of_one_name_are_refused(hw) -> None:
     @hw.task(name="mail")
     def one() -> None: ...
 
-    with pytest.raises(ConfigError, match="there is a task 'mail' already"):
+    with pytest.raises(ConfigError, match="there is a task or flow 'mail' already"):
 
         @hw.task(name="mail")
         def two() -> None: ...

@@ -52,6 +52,8 @@ async def test_a_job_that_waits(hw, gate) -> None:
         headers={"a": "b"},
         progress=None,
         cancelling=False,
+        keys=None,
+        carried=None,
     )
     assert not status.finished
     assert status.created_at.utcoffset() is not None
@@ -72,7 +74,7 @@ async def test_a_job_that_succeeded(hw, gate, start) -> None:
     running = start()
     gate.opened.set()
     job = await gate.enqueue()
-    await job.result(timeout="20s")
+    await job.result(timeout="60s")
     status = await job.status()
     assert (status.state, status.result, status.error) == ("succeeded", "through", None)
     assert (status.attempt, status.worker) == (1, running.worker.id)

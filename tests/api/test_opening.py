@@ -98,7 +98,7 @@ def test_an_app_may_be_used_on_one_event_loop_after_the_other(dsn: str, schema: 
         job = await task.enqueue(n)
         worker = asyncio.create_task(hw.run_worker(signals=False))
         try:
-            return await job.result(timeout="20s")
+            return await job.result(timeout="60s")
         finally:
             worker.cancel()
             await asyncio.wait([worker])

@@ -71,15 +71,15 @@ async def test_a_running_worker_stops_claiming_and_goes_on_when_told(hw, mail, s
     async def calm() -> None: ...
 
     start(poll="1h")
-    await (await mail.enqueue(0)).result(timeout="20s")
+    await (await mail.enqueue(0)).result(timeout="60s")
     await hw.queues.pause("mail")
     held = await mail.enqueue_many({"n": n} for n in range(1, 20))
     high = await mail.using(priority=7).enqueue(20)
-    await (await calm.enqueue()).result(timeout="20s")
+    await (await calm.enqueue()).result(timeout="60s")
     assert mail.ran == [0]
     assert {(await job.status()).state for job in held} == {"ready"}
     await hw.queues.resume("mail")
-    await asyncio.gather(*[job.result(timeout="20s") for job in [*held, high]])
+    await asyncio.gather(*[job.result(timeout="60s") for job in [*held, high]])
     assert sorted(mail.ran) == list(range(21))
 
 
@@ -97,7 +97,7 @@ async def test_what_runs_when_a_queue_is_paused_goes_on(hw, start) -> None:
     await asyncio.wait_for(inside.wait(), 20)
     await hw.queues.pause("mail")
     opened.set()
-    assert await job.result(timeout="20s") == "done"
+    assert await job.result(timeout="60s") == "done"
 
 
 async def test_a_retry_of_a_paused_queue_waits_too(hw, start) -> None:
@@ -120,7 +120,7 @@ async def test_a_retry_of_a_paused_queue_waits_too(hw, start) -> None:
     await eventually(ready_again)
     assert runs == [1]
     await hw.queues.resume("mail")
-    await job.result(timeout="20s")
+    await job.result(timeout="60s")
 
 
 @pytest.mark.parametrize("name", ["", " mail", "a\0b"])

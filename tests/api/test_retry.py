@@ -70,7 +70,7 @@ async def test_a_cancelled_and_an_expired_job_run_again(hw, fragile, start) -> N
     await eventually(is_expired)
     for job, n in ((cancelled, 1), (expired, 2)):
         assert await job.retry() is True
-        assert await job.result(timeout="20s") == n
+        assert await job.result(timeout="60s") == n
         assert (await job.status()).expires_at is None
 
 
@@ -79,7 +79,7 @@ async def test_a_scheduled_job_runs_now(hw, fragile, start) -> None:
     start(poll="1h")
     job = await fragile.using(delay="1d").enqueue(4)
     assert await job.retry() is True
-    assert await job.result(timeout="20s") == 4
+    assert await job.result(timeout="60s") == 4
 
 
 async def test_a_job_that_waits_for_its_next_attempt_gets_it_now(hw, start) -> None:
@@ -99,7 +99,7 @@ async def test_a_job_that_waits_for_its_next_attempt_gets_it_now(hw, start) -> N
 
     await eventually(waits)
     assert await job.retry() is True
-    await job.result(timeout="20s")
+    await job.result(timeout="60s")
     assert (await job.status()).attempt == 2, "its spent attempt stays spent"
 
 
@@ -117,7 +117,7 @@ async def test_there_is_nothing_to_repeat_of_a_job_that_waits_runs_or_succeeded(
     await asyncio.wait_for(inside.wait(), 20)
     assert await job.retry() is False
     opened.set()
-    await job.result(timeout="20s")
+    await job.result(timeout="60s")
     assert await job.retry() is False
     assert (await job.status()).attempt == 1
 
@@ -131,10 +131,10 @@ async def test_a_job_that_failed_for_good_may_still_be_asked_to_try(hw, start) -
     job = await hopeless.enqueue()
     for _ in range(3):
         with pytest.raises(JobFailed):
-            await job.result(timeout="20s")
+            await job.result(timeout="60s")
         assert await job.retry() is True
     with pytest.raises(JobFailed):
-        await job.result(timeout="20s")
+        await job.result(timeout="60s")
     assert len(await job.attempts()) == 4
 
 

@@ -131,12 +131,12 @@ async def test_g1_a_worker_hears_of_the_job_when_the_transaction_commits(
     hw, note, start, dsn
 ) -> None:
     start(poll="1h")
-    await (await note.enqueue("the worker listens now")).result(timeout="20s")
+    await (await note.enqueue("the worker listens now")).result(timeout="60s")
     async with await connected(dsn) as conn:
         job = await note.using(conn=conn).enqueue("in the transaction")
         await conn.execute("select pg_sleep(0.05)")
         await conn.commit()
-    assert await job.result(timeout="20s") == "in the transaction"
+    assert await job.result(timeout="60s") == "in the transaction"
 
 
 async def test_a_job_that_commits_behind_others_is_found_all_the_same(hw, note, start, dsn) -> None:
@@ -145,9 +145,9 @@ async def test_a_job_that_commits_behind_others_is_found_all_the_same(hw, note, 
     async with await connected(dsn) as conn:
         late = await note.using(conn=conn).enqueue("late")
         for n in range(20):
-            await (await note.enqueue(str(n))).result(timeout="20s")
+            await (await note.enqueue(str(n))).result(timeout="60s")
         await conn.commit()
-    assert await late.result(timeout="20s") == "late"
+    assert await late.result(timeout="60s") == "late"
 
 
 async def test_an_open_transaction_holds_up_nobody(hw, note, start, dsn) -> None:
@@ -156,14 +156,14 @@ async def test_an_open_transaction_holds_up_nobody(hw, note, start, dsn) -> None
         await note.using(conn=conn).enqueue("open")
         others = await note.enqueue_many([{"text": "x"}] * 50)
         for job in others:
-            await job.result(timeout="20s")
+            await job.result(timeout="60s")
 
 
-@pytest.mark.parametrize("wrong", ["default", object(), 5])
+@pytest.mark.parametrize("wrong", [object(), 5])
 async def test_what_is_no_connection_is_refused_by_what_it_is(hw, note, wrong) -> None:
-    with pytest.raises(ConfigError, match="is not a psycopg AsyncConnection"):
+    with pytest.raises(ConfigError, match="is not an async connection that can be borrowed"):
         await note.using(conn=wrong).enqueue("a")
-    with pytest.raises(ConfigError, match="is not a psycopg Connection"):
+    with pytest.raises(ConfigError, match="is not a connection that can be borrowed"):
         note.using(conn=wrong).enqueue_sync("a")
 
 

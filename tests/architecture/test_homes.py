@@ -35,13 +35,27 @@ def test_only_the_store_talks_to_postgresql() -> None:
     assert drivers, "the test looks in the right place"
 
 
+def test_a_driver_whose_connections_are_borrowed_is_never_imported() -> None:
+    """Who lends one has imported it; nobody else needs it installed."""
+    for driver in ("asyncpg", "sqlalchemy", "django", "psycopg2"):
+        assert _places(driver) == set(), driver
+        spoken = {m.place for m in modules().values() if any(driver == t for _, t in strings(m))}
+        assert {place for place in spoken if not place.startswith("store/borrowed/")} == set()
+
+
 _SQL = re.compile(
     r"""^\s*(select\s+\S+|insert\s+into\s+\S+|update\s+\S+\s+set\b|delete\s+from\s+\S+
         |create\s+(table|schema|index|function|role|view)\b|alter\s+\w+\s+\S+|drop\s+\w+\s+\S+
         |with\s+\w+\s+as\s*\(|listen\s+\S+|unlisten\b|notify\s+\w+|set\s+\w+\s*=)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_SPEAK_SQL = {"store/migrate.py", "store/connect.py", "store/client.py", "store/listen.py"}
+_SPEAK_SQL = {
+    "store/client.py",
+    "store/connect.py",
+    "store/listen.py",
+    "store/migrate.py",
+    "store/transactions.py",
+}
 
 
 def test_sql_is_in_sql_files() -> None:
@@ -102,7 +116,7 @@ def test_the_wire_format_is_written_and_read_in_one_place() -> None:
     assert _places("json") == set()
     assert _places("pickle") | _places("marshal") | _places("shelve") == set()
     # NewJob is a document for enqueue.sql, encoded by the codec like all others.
-    assert _places("msgspec") == {"core/codec.py", "store/jobs.py"}
+    assert _places("msgspec") == {"core/codec.py", "store/documents.py"}
 
 
 _START_TASKS = {

@@ -100,7 +100,16 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [headway.Headway, headway.Task, headway.Job, headway.Context, Queues],
+    [
+        headway.Headway,
+        headway.Task,
+        headway.Flow,
+        headway.Step,
+        headway.Chain,
+        headway.Job,
+        headway.Context,
+        Queues,
+    ],
     ids=lambda k: k.__name__,
 )
 def test_every_public_method_says_what_it_does(kind: type) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from headway.handle import JobStatus
 from headway.store.connect import Target
+from headway.store.documents import NewJob
 from headway.store.fleet import Beat
 from headway.store.rows import (
     AttemptRow,
@@ -25,12 +26,14 @@ from tests.architecture.source import PACKAGE, sql_files
 from tests.store.samples import samples
 
 _MOVES, _WRITES, _READS = sql_files("moves"), sql_files("writes"), sql_files("reads")
-_FOLDERS = {"moves", "writes", "reads", "migrations"}
+_FUNCTIONS = sql_files("functions")
+_STATEMENTS = _MOVES | _WRITES | _READS
+_FOLDERS = {"moves", "writes", "reads", "functions", "migrations"}
 
 
 def _making(action: str, table: str) -> set[str]:
     pattern = re.compile(rf"\b{action}\s+{{schema}}\.{table}\b")
-    return {name for name, sql in (_MOVES | _WRITES | _READS).items() if pattern.search(sql)}
+    return {name for name, sql in (_STATEMENTS | _FUNCTIONS).items() if pattern.search(sql)}
 
 
 def _assigned(sql: str, table: str) -> set[str]:
@@ -60,31 +63,65 @@ def test_reads_write_nothing() -> None:
 
 
 def test_only_enqueue_makes_jobs_and_revive_brings_them_back() -> None:
-    assert _making(r"insert\s+into", "job") == {"moves/enqueue", "moves/revive"}
+    assert _making(r"insert\s+into", "job") == {"functions/3_jobs", "moves/revive"}
+    assert "{schema}.enqueue_jobs(" in _MOVES["moves/enqueue"]
 
 
 def test_only_moves_end_jobs() -> None:
     ends = {"moves/finish", "moves/cancel", "moves/expire", "moves/rescue"}
     # Withdrawing undoes a repeated enqueue: the job is in the archive already.
-    assert _making(r"delete\s+from", "job") == ends | {"moves/withdraw"}
+    assert _making(r"delete\s+from", "job") == ends | {"functions/3_jobs"}
+    assert "{schema}.withdraw_jobs(" in _MOVES["moves/withdraw"]
     assert _making(r"insert\s+into", "archive") == ends
     assert _making(r"delete\s+from", "archive") == {"moves/revive"}
-    assert _making("update", "archive") | _making("update", "attempt") == set()
+    # What ended may be corrected before it is tried again.
+    assert _making("update", "archive") == {"writes/edit"}
+    assert _assigned(_WRITES["writes/edit"], "archive") == {"input"}
+    assert _making("update", "attempt") == set()
     assert _making(r"delete\s+from", "attempt") == set()
 
 
 def test_only_moves_write_the_state_of_a_job() -> None:
     assert _making("update", "job") == {
         "moves/claim",
+        "moves/admit",
+        "moves/advance",
         "moves/requeue",
         "moves/promote",
         "moves/cancel",
         "moves/rescue",
         "moves/revive",
         "writes/progress",
+        "writes/edit",
+        "functions/3_jobs",  # a unique key's holder is replaced where it waits
     }
-    for name, sql in _WRITES.items():
-        assert _assigned(sql, "job") <= {"progress"}, name
+    written = {name: _assigned(sql, "job") for name, sql in _WRITES.items()}
+    assert {name: columns for name, columns in written.items() if columns} == {
+        "writes/progress": {"progress"},
+        "writes/edit": {"input"},
+    }
+
+
+def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
+    """What they inline is there, and every move that a consumer or an operator needs is inlined."""
+    inlined = {
+        f"{kind}s/{name}"
+        for sql in _FUNCTIONS.values()
+        for kind, name in re.findall(r"{(move|write|read) (\w+)}", sql)
+    }
+    assert inlined <= _STATEMENTS.keys()
+    needed = {"claim", "finish", "advance", "requeue", "admit", "promote", "rescue", "expire"}
+    needed |= {"revive", "cancel"}
+    assert {f"moves/{move}" for move in needed} <= inlined
+
+
+def test_i9_only_admit_gives_room_under_a_key() -> None:
+    giving = {name for name, sql in _MOVES.items() if re.search(r"\bholds\s*=\s*true\b", sql)}
+    assert giving == {"moves/admit"}
+    keeping = {name for name, sql in _MOVES.items() if "holds" in _assigned(sql, "job")} - giving
+    assert keeping == {"moves/requeue", "moves/advance"}
+    assert "holds = j.holds and" in _MOVES["moves/requeue"]
+    assert re.search(r"j\.holds and .* as stays", _MOVES["moves/advance"])
 
 
 def test_i3_only_a_claim_counts_claims_and_attempts_up() -> None:
@@ -92,14 +129,17 @@ def test_i3_only_a_claim_counts_claims_and_attempts_up() -> None:
     assert {name: found for name, found in counting.items() if found} == {
         "moves/claim": {"claim", "attempt"},
         "moves/requeue": {"attempt"},
+        "moves/advance": {"attempt"},
     }
     assert re.search(r"claim = claim \+ 1", _MOVES["moves/claim"])
     assert re.search(r"attempt = j.attempt - v.b::integer", _MOVES["moves/requeue"])
+    assert re.search(r"\battempt = 0\b", _MOVES["moves/advance"]), "each step has its own"
 
 
 def test_i4_what_is_written_about_a_running_job_is_fenced() -> None:
-    for name in ("moves/finish", "moves/requeue", "writes/progress", "reads/held"):
-        sql = (_MOVES | _WRITES | _READS)[name]
+    fenced = ("moves/finish", "moves/requeue", "moves/advance", "writes/progress", "reads/held")
+    for name in fenced:
+        sql = _STATEMENTS[name]
         assert re.search(
             r"j\.id = \w\.i\b.*\bj\.claim = \w\.c\b.*\bj\.state = 'x'", sql
         ) or re.search(r"on j\.id = c\.i\s+where j\.claim = c\.c and j\.state = 'x'", sql), name
@@ -107,9 +147,15 @@ def test_i4_what_is_written_about_a_running_job_is_fenced() -> None:
 
 def test_settling_does_not_mention_the_worker_where_it_looks_for_jobs() -> None:
     """With `worker_id` in its condition the planner would take the index of held jobs."""
-    for name in ("moves/finish", "moves/requeue"):
-        conditions = re.findall(r"\bwhere\b(.*?)\breturning\b", _MOVES[name], re.DOTALL)
-        assert conditions
+    changed = r"(?:delete from|update) {schema}\.job j\b.*?\bwhere\b(.*?)\breturning\b"
+    joined = r"join {schema}\.job j\s+on\b(.*?)\bfor no key update\b"
+    for name, pattern in (
+        ("moves/finish", changed),
+        ("moves/requeue", changed),
+        ("moves/advance", joined),
+    ):
+        conditions = re.findall(pattern, _MOVES[name], re.DOTALL)
+        assert conditions, name
         assert not any("worker" in condition for condition in conditions), name
 
 
@@ -119,10 +165,14 @@ def test_states_are_literals() -> None:
         assert not re.search(r"\bstate\s*(=|in)\s*\(?\s*%\(", sql), name
 
 
-@pytest.mark.parametrize("name", [*_MOVES, *_WRITES, *_READS])
+@pytest.mark.parametrize("name", _STATEMENTS)
 def test_g10_every_statement_can_be_given_the_moment(name: str) -> None:
-    sql = (_MOVES | _WRITES | _READS)[name]
+    sql = _STATEMENTS[name]
     alone = re.sub(r"coalesce\(%\(now\)s, now\(\)\)", "", sql)
+    # A function is given it as it is, and does the same with it (below).
+    alone = re.sub(
+        r"({schema}\.\w+\((?:[^()]|%\(\w+\)s)*), %\(now\)s::timestamptz\)", r"\1)", alone
+    )
     if name != "reads/server":  # it is there to say what the server's clock says
         assert "now()" not in alone, "time that a test cannot choose"
     assert "%(now)s" not in alone
@@ -131,11 +181,21 @@ def test_g10_every_statement_can_be_given_the_moment(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [*_MOVES, *_WRITES, *_READS])
+def test_g10_a_function_that_is_given_the_moment_asks_no_other_clock() -> None:
+    for name, sql in _FUNCTIONS.items():
+        for body in re.findall(r"\bmoment timestamptz.*?(?=create or replace|\Z)", sql, re.DOTALL):
+            alone = re.sub(r"coalesce\(moment, now\(\)\)", "", body)
+            alone = re.sub(r"select {schema}\.add_partitions\(now\(\), \d+\);", "", alone)
+            assert not re.search(r"\bnow\(\)|clock_timestamp", alone), name
+
+
+@pytest.mark.parametrize("name", [*_STATEMENTS, *_FUNCTIONS])
 def test_every_table_is_named_with_its_schema(name: str) -> None:
-    sql = (_MOVES | _WRITES | _READS)[name]
-    tables = r"job|archive|attempt|worker|duty|queue|awaited|jobs|queues|migration"
-    bare = re.findall(rf"\b(?:from|join|into|update)\s+({tables})\b(?!\s*\()", sql)
+    sql = (_STATEMENTS | _FUNCTIONS)[name]
+    tables = (
+        r"job|archive|attempt|worker|duty|queue|awaited|jobs|queues|migration|task|unique_period"
+    )
+    bare = re.findall(rf"\b(?:from|join|insert\s+into|update)\s+({tables})\b(?!\s*[(.])", sql)
     inner = set(re.findall(r"(\w+)(?:\([^)]*\))? as (?:materialized )?\(", sql))
     assert set(bare) <= inner
 
@@ -161,6 +221,13 @@ def test_a_claim_is_what_its_statements_return(
     assert ["number" if column == "claim" else column for column in columns] == _fields(Claim)
 
 
+def test_a_new_job_is_the_type_that_functions_take(db: psycopg.Connection[Any]) -> None:
+    taken = db.execute(
+        "select attname from pg_attribute where attrelid = 'new_job'::regclass and attnum > 0"
+    )
+    assert {name for (name,) in taken} == set(NewJob.__struct_fields__)
+
+
 _ROWS = {
     "reads/attempts": AttemptRow,
     "reads/outcome": OutcomeRow,
@@ -183,7 +250,11 @@ def test_a_job_is_what_its_statements_return(db: psycopg.Connection[Any], schema
     whole = {"worker" if c == "worker_id" else c for c in _columns(db, schema, "reads/job")}
     narrow = {"worker" if c == "worker_id" else c for c in _columns(db, schema, "reads/jobs")}
     assert whole == set(_fields(JobRow)) == set(_fields(JobStatus))
-    assert narrow == whole - {"input", "result", "headers", "progress", "expires_at", "cancelling"}
+    payloads = {"input", "result", "headers", "progress", "keys", "carried"}
+    assert narrow == whole - payloads - {"expires_at", "cancelling"}
+
+
+_KEYS = ["key", "key_limit", "ordered", "unique_key", "until_claimed"]
 
 
 def _table(db: psycopg.Connection[Any], table: str) -> list[str]:
@@ -193,9 +264,11 @@ def _table(db: psycopg.Connection[Any], table: str) -> list[str]:
 def test_i7_the_archive_keeps_every_column_of_a_job_that_means_anything_after_its_end(
     db: psycopg.Connection[Any],
 ) -> None:
-    lost = {"seq", "cancelling", "progress"}  # its place, a request and a hint: over with the job
-    kept = {"started_at" if c == "claimed_at" else c for c in _table(db, "job")} - lost
-    assert set(_table(db, "archive")) == kept | {"finished_at", "result", "error"}
+    # Its place, its room, a request and a hint: over with the job.
+    lost = {"seq", "holds", "cancelling", "progress"}
+    kept = {"started_at" if c == "claimed_at" else c for c in _table(db, "job")} - lost - set(_KEYS)
+    new = {"finished_at", "kept_until", "keys", "result", "error"}
+    assert set(_table(db, "archive")) == kept | new
 
 
 def test_i7_every_way_to_end_a_job_keeps_the_same_columns(db: psycopg.Connection[Any]) -> None:
@@ -205,6 +278,7 @@ def test_i7_every_way_to_end_a_job_keeps_the_same_columns(db: psycopg.Connection
             listed = {column.strip() for column in found[1].split(",")}
             unnamed = set(_table(db, "archive")) - listed
             assert unnamed == (set() if name == "moves/finish" else {"result"}), name
+            assert f"{{schema}}.keys_of({', '.join(_KEYS)})" in sql, name
 
 
 def test_i7_a_revived_job_is_the_one_that_ended(db: psycopg.Connection[Any]) -> None:
@@ -212,4 +286,5 @@ def test_i7_a_revived_job_is_the_one_that_ended(db: psycopg.Connection[Any]) -> 
     assert found
     listed = {column.strip() for column in found[1].split(",")}
     anew = {"seq", "claimed_at", "expires_at", "worker_id", "attempt", "cancelling", "progress"}
+    anew.add("holds")
     assert set(_table(db, "job")) - listed == anew

@@ -27,11 +27,13 @@ def test_the_letters_of_states_are_those_of_the_tables(store: Store) -> None:
     )
     allowed = re.findall(r"'(\w)'::\"char\"", store.rows(query)[0]["words"])
     assert {State(letter) for letter in allowed} == LIVE
-    query = """
-        select pg_get_expr(relpartbound, oid) as words from pg_class
-        where relname in ('archive_succeeded', 'archive_failed') and relnamespace = %s::regnamespace"""
-    kept = [re.findall(r"'(\w)'", row["words"]) for row in store.rows(query, store.schema)]
-    assert {State(letter) for letters in kept for letter in letters} == FINISHED
+
+
+def test_the_words_for_states_are_those_that_people_see(store: Store) -> None:
+    query = 'select label(%s::"char") as word'
+    assert {state: store.one(query, state.value)["word"] for state in State} == {
+        state: state.label for state in LIVE | FINISHED
+    }
 
 
 def test_limits_fit_their_columns(store: Store) -> None:
@@ -59,7 +61,7 @@ def test_defaults_of_the_schema_are_those_of_the_package(store: Store) -> None:
 
 
 def test_as_many_days_are_made_by_the_migration_as_by_the_sweep() -> None:
-    first = sql_files("migrations")["migrations/0001_initial"]
+    first = sql_files("functions")["functions/1_partitions"]
     (made,) = re.findall(r"select {schema}\.add_partitions\(now\(\), (\d+)\)", first)
     sweep = sql_files("writes")["writes/partitions"]
     (swept,) = re.findall(r"add_partitions\(coalesce\(.*?\), (\d+)\)", sweep)

@@ -30,8 +30,9 @@ def test_the_bounded_demonstration_ends_by_itself_and_loses_nothing(tmp_path: Pa
     assert done.returncode == 0, done.stdout + done.stderr
     cells = [[cell.strip() for cell in line.split("│")] for line in done.stdout.splitlines()]
     table = {row[1]: row[2] for row in cells if len(row) == 4}
-    assert table["enqueued"] == "400"
-    assert table["succeeded"] == "398"
+    assert table["enqueued"] == "440"
+    assert table["succeeded"] == "438"
+    assert table["orders of three steps, paid once each"] == "40 of 40"
     assert table["failed for good, as they must"] == "2"
     assert table["lost"] == "0"
     assert int(table["retried on the way"]) >= 15

@@ -139,3 +139,12 @@ def test_g10_clocks_that_differ_are_a_note_and_nothing_worse(
     (clock,) = [finding for finding in findings if finding.about == "clock"]
     assert clock.status == status
     assert clock.words.startswith(words)
+
+
+def test_jobs_that_wait_for_their_key_are_counted(
+    headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
+) -> None:
+    task.using(concurrency_key="k").enqueue_sync()
+    health = headway_json("health", code=1)
+    assert _words(health, "workers")[1].endswith("(live jobs: 1)")
+    assert _words(health, "queue mail")[1] == "0 ready, 0 scheduled, 0 running, 1 blocked"

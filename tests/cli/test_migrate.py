@@ -20,10 +20,16 @@ def fresh(dsn: str) -> Iterator[str]:
         conn.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(name)))
 
 
+def _names() -> list[str]:
+    """Of all that is applied to a schema that is not there."""
+    migrations = [migration.name for migration in migrate.migrations()]
+    return migrations + [name for name, _ in migrate.functions()]
+
+
 def test_migrate_says_what_it_applied_and_then_that_nothing_is_left(
     headway: Command, fresh: str
 ) -> None:
-    names = [migration.name for migration in migrate.migrations()]
+    names = _names()
     first = headway("migrate", "--schema", fresh).stdout
     assert [f"applied {name}" in first for name in names] == [True] * len(names)
     again = headway("migrate", "--schema", fresh).stdout
@@ -31,7 +37,7 @@ def test_migrate_says_what_it_applied_and_then_that_nothing_is_left(
 
 
 def test_migrate_answers_programs(headway_json: Callable[..., Any], fresh: str) -> None:
-    names = [migration.name for migration in migrate.migrations()]
+    names = _names()
     answer = headway_json("migrate", "--schema", fresh)
     assert answer == {"schema": fresh, "version": migrate.newest(), "applied": names}
     assert headway_json("migrate", "--schema", fresh)["applied"] == []

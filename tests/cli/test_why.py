@@ -1,9 +1,10 @@
-"""`job show` says why a job is not running."""
+"""`job show` and `job explain` say why a job is not running."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -20,11 +21,13 @@ def why(headway: Command, headway_json: Callable[..., Any]) -> Why:
     """The reasons of a job, as programs get them, after a check that people get them too."""
 
     def ask(job_id: object) -> list[str]:
-        reasons: list[str] = headway_json("job", "show", job_id)["why"]
-        shown = " ".join(headway("job", "show", job_id).stdout.split())
-        for reason in reasons:
-            if "due in" not in reason:  # which is another second by now
-                assert reason in shown
+        reasons: list[str] = headway_json("job", "explain", job_id)["reasons"]
+        shown = headway("job", "show", job_id).stdout
+        assert shown.count("\nwhy ") == len(reasons)
+        for words in (shown, headway("job", "explain", job_id).stdout):
+            for reason in reasons:
+                if "due in" not in reason and "run for" not in reason:  # another moment by now
+                    assert reason in " ".join(words.split())
         return reasons
 
     return ask
@@ -83,7 +86,7 @@ def test_the_queue_is_paused_by_someone_for_a_reason(
 
 def test_it_only_waits_for_its_turn(why: Why, job_id: object, app: Headway) -> None:
     _worker(app, queues=["mail"], tasks=["send"])
-    assert why(job_id) == ["it waits for a free slot of a worker, behind others of its queue"]
+    assert why(job_id) == ["it waits for a free slot of a worker, next in its queue"]
 
 
 def test_it_is_not_due_yet(why: Why, app: Headway) -> None:
@@ -96,8 +99,40 @@ def test_it_is_not_due_yet(why: Why, app: Headway) -> None:
 
 
 def test_its_worker_was_lost(why: Why, job_id: object, db: psycopg.Connection[Any]) -> None:
-    db.execute("update job set state = 'x', worker_id = 77, cancelling = true")
-    assert why(job_id) == [
+    db.execute(
+        "update job set state = 'x', worker_id = 77, claim = 1, attempt = 1, cancelling = true, "
+        "claimed_at = now()"
+    )
+    running, *reasons = why(job_id)
+    assert running.startswith("it has run for ")
+    assert running.endswith(" on worker 77, attempt 1 of 5")
+    assert reasons == [
         "it was asked to stop",
         "worker 77 was lost; another one takes the job over, once one is alive",
     ]
+
+
+def test_it_waits_for_room_under_its_key(why: Why, app: Headway) -> None:
+    @app.task
+    async def sync() -> None: ...
+
+    keyed = sync.using(concurrency_key="account-7")
+    first, second = keyed.enqueue_sync(), keyed.enqueue_sync()
+    _worker(app, queues=["default"], tasks=["sync"])
+    assert why(first.id) == ["key account-7 has room for it, and a worker is about to let it in"]
+    assert why(second.id) == ["it is number 2 in line"]
+
+
+def test_what_became_of_a_job_that_ended_is_explained_but_is_no_reason(
+    headway: Command, headway_json: Callable[..., Any], job_id: object, app: Headway
+) -> None:
+    app.job(str(job_id)).cancel_sync()
+    (what,) = headway_json("job", "explain", job_id)["reasons"]
+    assert what.startswith("it was cancelled ")
+    assert headway_json("job", "show", job_id)["why"] == []
+    assert "\nwhy " not in headway("job", "show", job_id).stdout
+
+
+def test_of_no_such_job_there_is_nothing_to_explain(headway: Command) -> None:
+    result = headway("job", "explain", uuid4(), code=1)
+    assert (result.stdout, result.stderr[:13]) == ("", "error: no job")

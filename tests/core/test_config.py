@@ -80,6 +80,7 @@ def test_the_dsn_given_wins_over_headway_s_variable_and_that_over_the_usual_one(
     [
         {"concurrency": 0},
         {"concurrency": -1},
+        {"transactions": 0},
         {"batch": 0},
         {"lease": "500ms"},
         {"lease": "soon"},
@@ -101,7 +102,15 @@ def test_a_worker_s_options_may_be_written_in_any_way_a_duration_may() -> None:
     assert options.queues == {"mail": 3}
 
 
-@pytest.mark.parametrize("options", [{"succeeded": "1h"}, {"failed": 0}, {"failed": "long"}])
-def test_retention_under_a_day_is_refused(options) -> None:
-    with pytest.raises(ConfigError, match="retention of"):
+def test_finished_jobs_are_kept_for_as_long_as_one_says_and_none_is_not_at_all() -> None:
+    assert (Retention().succeeded_seconds, Retention().failed_seconds) == (7 * 86_400, 30 * 86_400)
+    kept = Retention(succeeded=None, failed="1h")
+    assert (kept.succeeded_seconds, kept.failed_seconds) == (None, 3600.0)
+    assert Retention(succeeded=timedelta(days=1), failed=None).failed_seconds is None
+
+
+@pytest.mark.parametrize("options", [{"succeeded": "forever"}, {"failed": -1}, {"failed": True}])
+def test_a_retention_that_is_no_duration_is_refused(options) -> None:
+    (name,) = options
+    with pytest.raises(ConfigError, match=f"retention of {name} jobs"):
         Retention(**options)

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from headway import Context, Depends, Retry
-from headway.core import definition as definitions
 from headway.core.definition import Definition
 from headway.errors import ConfigError, InvalidInput
 
@@ -33,7 +32,11 @@ def define(function: Callable[..., Any], **options: Any) -> Definition:
 def stored(function: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
     """The arguments of a call as the worker gets them back."""
     made = define(function)
-    return made.parameters.decode(made.encode_call(args, kwargs))
+    return made.parameters.decode(encode(made, *args, **kwargs))
+
+
+def encode(made: Definition, *args: Any, **kwargs: Any) -> bytes:
+    return made.encode(made.bind(args, kwargs))
 
 
 def get_db() -> str:
@@ -52,7 +55,7 @@ def test_defaults_are_part_of_the_stored_call() -> None:
     def task(a: int = 1, b: list[int] = [2], *, c: str | None = None) -> None: ...  # noqa: B006
 
     assert stored(task) == {"a": 1, "b": [2], "c": None}
-    assert define(task).encode_call((), {}) == b'{"a":1,"b":[2],"c":null}'
+    assert encode(define(task)) == b'{"a":1,"b":[2],"c":null}'
 
 
 def test_parameters_without_annotations_take_anything_storable() -> None:
@@ -110,7 +113,7 @@ def test_a_call_that_does_not_fit_says_why_and_names_the_task(args, kwargs, why:
     def add(a: int, b: int = 2) -> None: ...
 
     with pytest.raises(InvalidInput, match=f"add: .*{why}"):
-        define(add).encode_call(args, kwargs)
+        encode(define(add), *args, **kwargs)
 
 
 @pytest.mark.parametrize(
@@ -210,23 +213,10 @@ def test_a_decorated_function_keeps_its_parameters() -> None:
     assert stored(task, receipt) == {"a": receipt, "b": 1}
 
 
-class Provider:
-    def __init__(self, ctx: Context) -> None: ...
-    def __call__(self, ctx: Context) -> None: ...
-    def method(self, ctx: Context) -> None: ...
-
-
-def test_annotations_are_found_on_whatever_can_be_called() -> None:
-    made = Provider.__new__(Provider)
-    callables = [Provider, made, made.method, functools.partial(made.method), logged(made.method)]
-    assert [definitions.annotation(each, "ctx") for each in callables] == [Context] * 5
-    assert definitions.annotation(dict, "x") is Any
-
-
 def test_a_function_may_use_what_the_one_around_it_assigns_further_down() -> None:
     def task(n: int) -> str:
         return later
 
-    assert define(task).encode_call((1,), {}) == b'{"n":1}'
+    assert encode(define(task), 1) == b'{"n":1}'
     later = "later"
     assert task(1) == later

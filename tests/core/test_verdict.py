@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from headway import Fatal, Retry, Snooze
 from headway.core import codec, failure
+from headway.core.flow import Advance
 from headway.core.verdict import (
     Broke,
     Kind,
+    Moved,
     Outcome,
     Raised,
     Returned,
@@ -39,6 +41,8 @@ def violent(attempt: int) -> float:
     raise SystemExit(attempt)
 
 
+MOVE = Advance("next", b"{}", 60.0, "default", 0, 5, None, None, False)
+
 errors = st.one_of(
     st.sampled_from([ValueError, KeyError, OSError, RuntimeError, Fatal, InvalidInput]).flatmap(
         lambda kind: st.text(max_size=30).map(kind)
@@ -59,7 +63,8 @@ errors = st.one_of(
     st.text(max_size=5).map(lambda text: ExceptionGroup("several", [ValueError(text)])),
 )
 outcomes: st.SearchStrategy[Outcome] = st.one_of(
-    st.binary().map(Returned),
+    st.builds(Returned, st.binary(), st.none() | st.binary()),
+    st.builds(Moved, st.just(MOVE), st.none() | st.binary()),
     errors.map(Raised),
     st.builds(Broke, st.just(failure.envelope(failure.TIMED_OUT, "too long")), again=st.booleans()),
     st.sampled_from([Stopped("cancel"), Stopped("shutdown")]),
@@ -86,6 +91,10 @@ def test_there_is_a_verdict_for_every_outcome_and_it_can_be_stored(
     assert verdict.kind in get_args(Kind)
     assert 0 <= verdict.delay < 100 * 366 * 86_400
     assert (verdict.result is not None) == (verdict.kind == "succeed")
+    assert (verdict.advance is not None) == (verdict.kind == "advance")
+    if verdict.kind not in ("succeed", "advance"):
+        assert verdict.carried is None, "a flow's state is kept by what succeeds"
+        assert verdict.children is None, "so are the jobs that it made"
     assert (verdict.error is not None) == (verdict.kind in ("fail", "retry", "cancel"))
     if verdict.error is not None:
         assert verdict.error["type"]
@@ -101,6 +110,29 @@ def after(error: BaseException, policy: Retry | None = None, attempt: int = 1) -
 
 def test_a_return_succeeds_with_its_result() -> None:
     assert decide(Returned(b"1"), Retry(), 1, 5, 0.0) == Verdict("succeed", result=b"1")
+
+
+def test_a_step_that_says_where_to_go_advances_with_all_it_has() -> None:
+    children = [object()]
+    last = decide(Moved(MOVE, b"state", children), Retry(), 5, 5, 0.0)
+    assert last == Verdict("advance", advance=MOVE, carried=b"state", children=children)
+    assert last.delay == 0.0, "how long the next step waits is said by the move"
+
+
+def test_what_a_success_leaves_behind_goes_with_it() -> None:
+    children = [object()]
+    assert decide(Returned(b"1", b"state", children), Retry(), 1, 5, 0.0) == Verdict(
+        "succeed", result=b"1", carried=b"state", children=children
+    )
+
+
+def test_the_size_of_a_verdict_counts_everything_that_it_stores() -> None:
+    class Child:
+        input = b"1234"
+
+    assert Verdict("succeed", result=b"12", carried=b"345").size == 5
+    assert Verdict("advance", advance=MOVE, children=[Child(), Child()]).size == 2 + 8
+    assert Verdict("retry").size == 0
 
 
 def test_an_error_is_tried_again_until_the_last_attempt_fails() -> None:

@@ -32,6 +32,7 @@ class Pooler:
         self._loop = OwnLoop()
         self._free: asyncio.LifoQueue[_Server] = asyncio.LifoQueue()
         self._servers: set[_Server] = set()
+        self._serving: set[asyncio.Task[Any] | None] = set()
         self.greeting = b""
         self.transactions = 0
         self.dsn = ""
@@ -80,12 +81,14 @@ class Pooler:
         self._free.put_nowait(server)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.add(serving := asyncio.current_task())  # the loop does not keep it alive
         try:
             await _Client(self, reader, writer).run()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass  # a client that leaves, or the end of all
         finally:
             writer.transport.abort()
+            self._serving.discard(serving)
 
 
 class _Client:

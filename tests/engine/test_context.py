@@ -77,7 +77,7 @@ async def test_progress_is_seen_while_the_job_runs(hw: Headway, start, kind: str
 
     assert await eventually(progress) == {"percent": 33.33, "message": "rendering"}
     opened.set()
-    await job.result(timeout="20s")
+    await job.result(timeout="60s")
     assert (await job.status()).progress is None
 
 
@@ -143,7 +143,7 @@ async def test_a_note_with_any_text_hurts_neither_its_job_nor_others(hw: Headway
     assert (told[0], told[1], told[3]) == ("\\0", "\\udc80", "good")
     assert len(told[2]) < 2_000
     opened.set()
-    assert [await job.result(timeout="20s") for job in jobs] == ["done"] * 4
+    assert [await job.result(timeout="60s") for job in jobs] == ["done"] * 4
 
 
 async def test_progress_of_an_attempt_that_failed_is_gone(hw: Headway) -> None:

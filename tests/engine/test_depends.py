@@ -189,7 +189,7 @@ async def test_what_belongs_to_the_worker_is_made_once_and_closed_at_its_stop(
 
     running = start()
     jobs = await task.enqueue_many({"n": n} for n in range(20))
-    results = {await job.result(timeout="20s") for job in jobs}
+    results = {await job.result(timeout="60s") for job in jobs}
     assert results == {"pool of smtp.example.com"}
     assert log == ["address", "pool opens"]
     await running.stop()

@@ -150,7 +150,7 @@ async def test_g11_another_worker_takes_over_at_once(hw, gate, start) -> None:
     await first.stop()
     await eventually(lambda: len(gate.inside) == 10)
     gate.opened.set()
-    assert [await job.result(timeout="20s") for job in jobs] == list(range(10))
+    assert [await job.result(timeout="60s") for job in jobs] == list(range(10))
     assert {(await job.status()).attempt for job in jobs} == {1}
 
 

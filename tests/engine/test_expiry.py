@@ -23,7 +23,7 @@ async def test_g7_a_job_that_waited_too_long_is_in_the_archive_and_was_never_run
     await asyncio.sleep(0.05)  # by the database's clock its time is over before anyone looks
     start()
     with pytest.raises(JobExpired):
-        await job.result(timeout="20s")
+        await job.result(timeout="60s")
     status = await job.status()
     assert (status.state, status.attempt, status.input) == ("expired", 0, {"n": 1})
     assert status.error == {"type": "Expired", "message": "its time to live passed while it waited"}
@@ -47,7 +47,7 @@ async def test_a_ready_job_past_its_time_is_not_claimed_even_where_no_sweep_runs
     db.execute("insert into duty values ('sweeps', 999999, now() + interval '1 hour')")
     start()
     for n in range(2, 5):
-        await (await task.enqueue(n)).result(timeout="20s")
+        await (await task.enqueue(n)).result(timeout="60s")
     assert ran == [2, 3, 4]
     assert (await late.status()).state == "ready"
     assert await late.attempts() == []
@@ -79,10 +79,10 @@ async def test_a_running_job_does_not_expire(hw: Headway, start, db) -> None:
     # A job that may expire goes through the same sweep: when it has, so would the running one.
     witness = await slow.using(ttl=0, delay="1h").enqueue()
     with pytest.raises(JobExpired):
-        await witness.result(timeout="20s")
+        await witness.result(timeout="60s")
     assert (await job.status()).state == "running"
     opened.set()
-    assert await job.result(timeout="20s") == "finished"
+    assert await job.result(timeout="60s") == "finished"
 
 
 async def test_a_job_that_waits_for_its_next_attempt_may_expire(hw: Headway, start, db) -> None:
@@ -99,7 +99,7 @@ async def test_a_job_that_waits_for_its_next_attempt_may_expire(hw: Headway, sta
     await eventually(waits)
     db.execute("update job set expires_at = now() - interval '1 second'")
     with pytest.raises(JobExpired):
-        await job.result(timeout="20s")
+        await job.result(timeout="60s")
     assert [a.error["message"] for a in await job.attempts()] == ["not yet"]
 
 

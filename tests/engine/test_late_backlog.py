@@ -1,51 +1,226 @@
-"""A backlog that a cursor has passed: it committed late, or its queue was paused meanwhile."""
+"""What a cursor has passed: it committed late, or its queue was paused meanwhile.
+
+The claimer's decisions are pure but for the time, which these tests turn by hand.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway import Headway
+from headway.engine import claimer as claiming
+from headway.engine import scan
 from headway.engine.claimer import Claimer, Plan
-from headway.store.rows import Claim, Lanes
-from tests.support import eventually_sync
+from headway.store.rows import Claim, Lane, Lanes
 
-_LINE = ("default", 0, None)
-_ROOM = 10
+_POLL = 5.0
 
 
-def _nothing_runs(_: str) -> int:
-    return 0
+@dataclass(frozen=True)
+class Ready:
+    """A ready job: its place, and when it is there to be seen."""
+
+    seq: int
+    handler: str = "t"
+    priority: int = 0
+    queue: str = "default"
+    visible_at: float = 0.0
+
+    def claim(self) -> Claim:
+        return Claim(
+            str(self.seq), 1, self.handler, "", 1, 5, self.queue, self.priority, self.seq,
+            None, "{}", None, None, None,
+        )  # fmt: skip
 
 
-def _plan(claimer: Claimer) -> Plan:
-    claimer.hint()
-    plan = claimer.next(_ROOM, _nothing_runs, 5.0)
-    assert isinstance(plan, Plan)
-    return plan
+class World:
+    """The table of ready jobs, and one worker that claims from it as the exchange does.
+
+    A claim takes `slow` seconds of a clock that nothing else moves; a job is done with the next claim.
+    """
+
+    def __init__(self, claimer: Claimer, jobs: list[Ready], *, free: int, slow: float) -> None:
+        self.time = 1000.0
+        self.claimer = claimer
+        self.waiting = sorted(jobs, key=lambda job: job.seq)
+        self.running = Counter[str]()
+        self.slots = free
+        self.free = free
+        self.slow = slow
+        self.claimed: list[Ready] = []
+        self.most_running = Counter[str]()
+        claimer.meet(Lanes(0, self.lanes(self.visible())))
+
+    def visible(self) -> list[Ready]:
+        return [job for job in self.waiting if job.visible_at <= self.time - 1000.0]
+
+    @staticmethod
+    def lanes(jobs: list[Ready]) -> list[Lane]:
+        return sorted({Lane(job.queue, job.priority) for job in jobs})
+
+    def turn(self) -> None:
+        """One claim, or the rest until the next."""
+        plan = self.claimer.next(self.free, self.running.__getitem__, _POLL)
+        if isinstance(plan, Plan):
+            self.serve(plan)
+        else:
+            assert plan is not None, "something is always free here"
+            self.time += max(plan, 0.001)
+
+    def serve(self, plan: Plan) -> None:
+        plan.began = self.time
+        visible = self.visible()
+        newest = max((job.seq for job in [*visible, *self.claimed]), default=0)
+        taken: list[Ready] = []
+        for ask in plan.asks.values():
+            found = [
+                job
+                for job in visible
+                if Lane(job.queue, job.priority) == ask.lane
+                and job.handler in ask.handlers
+                and job.seq > ask.cursor
+            ]
+            taken += found[: min(ask.room, plan.room - len(taken))]
+        self.waiting = [job for job in self.waiting if job not in taken]
+        self.claimed += taken
+        self.time += self.slow
+        claims = [job.claim() for job in taken]
+        self.claimer.learn(plan, claims, Lanes(newest, self.lanes(visible)) if plan.full else None)
+        for job in taken:
+            self.running[job.handler] += 1
+            self.most_running[job.handler] = max(
+                self.most_running[job.handler], self.running[job.handler]
+            )
+        assert sum(self.running.values()) <= self.slots
+        for job in taken:  # done: its slot is free, as the worker says
+            self.running[job.handler] -= 1
+            self.claimer.hint()
+
+    def until_claimed(self, job: Ready) -> None:
+        for _ in range(2000):
+            if job in self.claimed:
+                return
+            self.turn()
+        raise AssertionError(f"{job} was never claimed; asked until {self.time}")
 
 
-def _full_plan(claimer: Claimer) -> Plan:
-    """The next plan that reads from the start; those before it find nothing."""
-
-    def full() -> Plan | None:
-        plan = _plan(claimer)
-        if plan.full:
-            return plan
-        claimer.learn(plan, [], None)
-        return None
-
-    return eventually_sync(full)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
+    """Put a world in it, and its time is what the claimer sees."""
+    yield from _clock(monkeypatch)
 
 
-def _claim(seq: int) -> Claim:
-    return Claim(str(seq), 1, "t", "", 1, 5, "default", 0, seq, "{}", None, None)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
+    worlds: list[World] = []
+
+    def monotonic() -> float:
+        return worlds[0].time if worlds else 1000.0
+
+    monkeypatch.setattr(claiming, "monotonic", monotonic)
+    monkeypatch.setattr(scan, "monotonic", monotonic)
+    yield worlds
 
 
-def test_a_backlog_found_behind_the_cursor_is_read_on_from_there() -> None:
-    claimer = Claimer({"default": 1}, ["t"], {}, batch=500)
-    claimer.learn(_full_plan(claimer), [], Lanes(1000, []))
-    assert _plan(claimer).asks[_LINE].cursor in (0, 1000)
+def test_a_backlog_found_behind_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
+    line = ("default", 0, None)
+    claimer = Claimer({"default": 1}, ["t"], {}, batch=10)
+    world = World(claimer, [Ready(1000)], free=10, slow=1.0)
+    clock.append(world)
+    world.until_claimed(world.waiting[0])
+    world.waiting = [Ready(seq) for seq in range(1, 31)]
 
-    found = _full_plan(claimer)
-    found.began -= 60.0  # that scan took a minute: the next one is far away
-    claimer.learn(found, [_claim(seq) for seq in range(1, _ROOM + 1)], Lanes(1000, []))
-    following = _plan(claimer)
-    assert not following.full
-    assert following.asks[_LINE].cursor == _ROOM
+    def full_plan() -> Plan:
+        world.time += 100.0
+        claimer.hint()
+        plan = claimer.next(10, lambda _: 0, _POLL)
+        assert isinstance(plan, Plan)
+        assert plan.full
+        return plan
+
+    world.serve(full_plan())
+    assert [job.seq for job in world.claimed[1:]] == list(range(1, 11))
+    following = claimer.next(10, lambda _: 0, _POLL)
+    assert isinstance(following, Plan)
+    assert not following.full, "the scan took a second: the next is far away"
+    assert following.asks[line].cursor == 10
+
+
+def test_a_late_job_of_a_task_with_slots_is_claimed_below_the_highest_priority(
+    clock: list[World],
+) -> None:
+    """A full scan asks for such a task in one lane only; the others are read on from their start."""
+    claimer = Claimer({"default": 1}, ["wide", "narrow"], {"narrow": 1}, batch=100)
+    urgent = Ready(100, "narrow", priority=9)
+    early = Ready(101, "narrow")
+    late = Ready(7, "narrow", visible_at=500.0)
+    world = World(claimer, [urgent, early, late], free=10, slow=1.0)
+    clock.append(world)
+    world.until_claimed(early)
+    assert urgent in world.claimed
+    world.time = 1500.0
+    claimer.hint(Lane("default", 0))
+    world.until_claimed(late)
+    assert world.most_running["narrow"] == 1
+
+
+ready = st.builds(
+    Ready,
+    seq=st.integers(1, 60),
+    handler=st.sampled_from(["wide", "narrow", "other"]),
+    priority=st.sampled_from([-1, 0, 5]),
+    queue=st.sampled_from(["default", "mail"]),
+    visible_at=st.sampled_from([0.0, 0.0, 1.0, 30.0, 200.0]),
+)
+
+
+@given(
+    st.lists(ready, max_size=25, unique_by=lambda job: job.seq),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.sampled_from([0.001, 0.05, 2.0]),
+    st.booleans(),
+)
+def test_whatever_becomes_visible_when_is_claimed_in_the_end_and_within_its_slots(
+    jobs: list[Ready], slots: int, free: int, slow: float, all_have_slots: bool
+) -> None:
+    slots_of = {"narrow": slots, "other": 1} | ({"wide": 2} if all_have_slots else {})
+    claimer = Claimer({"default": 1, "mail": 3}, ["wide", "narrow", "other"], slots_of, batch=3)
+    world = World(claimer, jobs, free=free, slow=slow)
+    with pytest.MonkeyPatch.context() as patch:
+        worlds = next(_clock(patch))
+        worlds.append(world)
+        for job in jobs:
+            world.until_claimed(job)
+    assert sorted(job.seq for job in world.claimed) == sorted(job.seq for job in jobs)
+    for handler, most in slots_of.items():
+        assert world.most_running[handler] <= most
+
+
+async def test_a_job_that_commits_late_is_claimed_by_a_worker_that_lives_on(
+    hw: Headway, dsn: str, start
+) -> None:
+    """Its transaction drew its place before those of jobs that have run since."""
+
+    @hw.task(slots=1)
+    async def narrow(n: int) -> int:
+        return n
+
+    @hw.task
+    async def wide() -> None: ...
+
+    start(concurrency=5)
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        late = await narrow.using(conn=conn).enqueue(1)
+        for priority in (9, 0):  # the cursors of both lanes pass the late one's place
+            passed = await narrow.using(priority=priority).enqueue(2)
+            assert await passed.result(timeout="60s") == 2
+            await (await wide.using(priority=priority).enqueue()).result(timeout="60s")
+        await conn.commit()
+    assert await late.result(timeout="60s") == 1

@@ -52,7 +52,7 @@ async def test_a_worker_started_and_stopped_twenty_times_leaks_nothing(hw, task,
         worker = hw.worker(grace="1s")
         running = asyncio.create_task(worker.run())
         jobs = [await task.enqueue(n), await task.plain.enqueue(n)]
-        assert [await job.result(timeout="20s") for job in jobs] == [n, n]
+        assert [await job.result(timeout="60s") for job in jobs] == [n, n]
         worker.stop()
         await running
 
@@ -104,7 +104,7 @@ async def test_several_workers_of_one_process_share_the_work(hw, task, start, db
 async def test_a_running_worker_holds_few_connections_and_is_listed(hw, task, start, db) -> None:
 
     running = start()
-    await (await task.enqueue(1)).result(timeout="20s")
+    await (await task.enqueue(1)).result(timeout="60s")
     assert 1 <= connections(db) <= 4
     (row,) = await hw.session.client.run(inspect.workers(None))
     assert (row.id, row.alive, row.slots) == (running.worker.id, True, 100)

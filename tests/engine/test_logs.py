@@ -67,7 +67,7 @@ async def test_other_verdicts_are_logged_too(hw: Headway, start, records) -> Non
     await asyncio.wait_for(inside.wait(), 20)
     await jobs["cancel"].cancel()
     with pytest.raises(Exception, match="cancelled while it ran"):
-        await jobs["cancel"].result(timeout="20s")
+        await jobs["cancel"].result(timeout="60s")
     levels = {how: [r.levelname for r in records(job)] for how, job in jobs.items()}
     assert levels == {"snooze": ["INFO"], "fatal": ["ERROR"], "cancel": ["INFO"]}
 

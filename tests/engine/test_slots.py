@@ -135,7 +135,7 @@ async def test_a_task_whose_slots_are_full_does_not_hold_up_what_lies_behind_it(
     start(concurrency=5)
     held = await narrow.enqueue_many([{}] * 200)
     jobs = await quick.enqueue_many({"n": n} for n in range(20))
-    assert [await job.result(timeout="20s") for job in jobs] == list(range(20))
+    assert [await job.result(timeout="60s") for job in jobs] == list(range(20))
     opened.set()
     await asyncio.gather(*[job.result(timeout="60s") for job in held])
 

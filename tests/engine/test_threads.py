@@ -30,9 +30,9 @@ async def test_handlers_in_threads_do_not_block_the_loop(hw: Headway, start) -> 
     await asyncio.to_thread(entered.wait, 20)
     # All five sit in their threads: the loop answers others meanwhile.
     jobs = await quick.enqueue_many({"n": n} for n in range(20))
-    assert [await job.result(timeout="20s") for job in jobs] == list(range(20))
+    assert [await job.result(timeout="60s") for job in jobs] == list(range(20))
     hold.set()
-    assert [await job.result(timeout="20s") for job in blocked] == ["let go"] * 5
+    assert [await job.result(timeout="60s") for job in blocked] == ["let go"] * 5
 
 
 async def test_as_many_threads_run_as_there_are_slots(hw: Headway) -> None:
@@ -61,7 +61,7 @@ async def test_a_thread_in_python_code_is_cancelled(hw: Headway, start) -> None:
     await asyncio.to_thread(inside.wait, 20)
     await job.cancel()
     with pytest.raises(JobCancelled):
-        await job.result(timeout="20s")
+        await job.result(timeout="60s")
 
 
 async def test_an_interrupted_thread_runs_its_finally_blocks(hw: Headway, start) -> None:

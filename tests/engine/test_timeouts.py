@@ -153,9 +153,9 @@ async def test_a_thread_stuck_outside_of_python_is_abandoned_and_keeps_its_slot(
     running = start(concurrency=2, lease="1s")
     job = await stuck.enqueue()
     with pytest.raises(JobFailed, match="TimedOut"):
-        await job.result(timeout="20s")
+        await job.result(timeout="60s")
     others = await calm.enqueue_many([{}] * 10)
-    await asyncio.gather(*[other.result(timeout="20s") for other in others])
+    await asyncio.gather(*[other.result(timeout="60s") for other in others])
     assert most == 1, "one of two slots is taken by the thread"
     assert not running.done()
 
@@ -164,7 +164,7 @@ async def test_a_thread_stuck_outside_of_python_is_abandoned_and_keeps_its_slot(
 
     async def both_slots() -> bool:
         more = await calm.enqueue_many([{}] * 10)
-        await asyncio.gather(*[other.result(timeout="20s") for other in more])
+        await asyncio.gather(*[other.result(timeout="60s") for other in more])
         return most == 2
 
     await eventually(both_slots)
@@ -189,10 +189,10 @@ async def test_a_worker_whose_every_slot_was_abandoned_goes_on_when_they_are_fre
     start(concurrency=1, lease="1s")
     job = await stuck.enqueue()
     with pytest.raises(JobFailed, match="TimedOut"):
-        await job.result(timeout="20s")
+        await job.result(timeout="60s")
     waiting = await calm.enqueue()
     lock.release()
-    assert await waiting.result(timeout="20s") == "at last"
+    assert await waiting.result(timeout="60s") == "at last"
 
 
 async def test_a_timeout_ends_with_its_attempt_and_cannot_stop_a_later_one(hw, start) -> None:
@@ -203,7 +203,7 @@ async def test_a_timeout_ends_with_its_attempt_and_cannot_stop_a_later_one(hw, s
         timers.append(running.worker._executor.running[str(ctx.job_id)].timer)
 
     running = start()
-    await (await task.enqueue()).result(timeout="20s")
+    await (await task.enqueue()).result(timeout="60s")
     (timer,) = timers
     assert timer is not None
     assert timer.cancelled()

@@ -42,27 +42,27 @@ async def hears(start, db):
 async def test_a_worker_that_was_idle_hears_of_a_job(hw, echo, hears) -> None:
     await hears()
     for n in range(20):
-        assert await (await echo.enqueue(n)).result(timeout="20s") == n
+        assert await (await echo.enqueue(n)).result(timeout="60s") == n
 
 
 async def test_it_hears_of_lanes_it_has_never_seen(hw, echo, hears) -> None:
     await hears()
     for n in (5, -5, 32_767, -32_768):
-        assert await (await echo.using(priority=n).enqueue(n)).result(timeout="20s") == n
+        assert await (await echo.using(priority=n).enqueue(n)).result(timeout="60s") == n
 
 
 async def test_it_hears_of_queues_whose_names_have_spaces(hw, echo, hears) -> None:
     await hears(queues={"a queue of mine": 1, "größer 5,3": 1})
     for queue in ("a queue of mine", "größer 5,3"):
         job = await echo.using(queue=queue, priority=3).enqueue(1)
-        assert await job.result(timeout="20s") == 1
+        assert await job.result(timeout="60s") == 1
 
 
 async def test_a_delayed_job_runs_when_it_is_due_and_no_poll_is_needed(hw, echo, hears) -> None:
     await hears()
     jobs = [await echo.using(delay=f"{n * 50}ms").enqueue(n) for n in (6, 1, 4, 2)]
     for job, n in zip(jobs, (6, 1, 4, 2), strict=True):
-        assert await job.result(timeout="20s") == n
+        assert await job.result(timeout="60s") == n
         status = await job.status()
         assert status.started_at >= status.run_at, "never early"
 
@@ -71,7 +71,7 @@ async def test_a_job_that_is_due_sooner_than_the_one_slept_for_is_not_late(hw, e
     await hears()
     far = await echo.using(delay="1h").enqueue(1)
     near = await echo.using(delay="100ms").enqueue(2)
-    assert await near.result(timeout="20s") == 2
+    assert await near.result(timeout="60s") == 2
     assert (await far.status()).state == "scheduled"
 
 
@@ -87,7 +87,7 @@ async def test_retries_and_snoozes_come_back_when_they_are_due(hw, hears) -> Non
             raise Snooze("50ms")
 
     await hears()
-    await (await task.enqueue()).result(timeout="20s")
+    await (await task.enqueue()).result(timeout="60s")
     assert len(ran) == 3
 
 
@@ -95,7 +95,7 @@ async def test_a_worker_finds_what_was_due_before_it_started(hw, echo, start) ->
     jobs = [await echo.using(delay="10ms").enqueue(n) for n in range(3)]
     jobs += [await echo.using(priority=n).enqueue(n) for n in range(3)]
     start(**NEVER)
-    assert [await job.result(timeout="20s") for job in jobs] == [0, 1, 2, 0, 1, 2]
+    assert [await job.result(timeout="60s") for job in jobs] == [0, 1, 2, 0, 1, 2]
 
 
 @pytest.mark.parametrize("notify", [True, False])
@@ -111,9 +111,9 @@ async def test_polling_alone_finds_everything(dsn: str, schema: str, notify: boo
         now = await echo.enqueue_many({"n": n} for n in range(20))
         high = await echo.using(priority=9).enqueue(9)
         later = await echo.using(delay="100ms").enqueue(7)
-        assert [await job.result(timeout="20s") for job in now] == list(range(20))
-        assert await high.result(timeout="20s") == 9
-        assert await later.result(timeout="20s") == 7
+        assert [await job.result(timeout="60s") for job in now] == list(range(20))
+        assert await high.result(timeout="60s") == 9
+        assert await later.result(timeout="60s") == 7
         worker.stop()
         await running
 
@@ -155,7 +155,7 @@ async def test_a_listener_that_was_killed_comes_back(hw, echo, hears, db) -> Non
     assert len(killed) == 1
     # What is enqueued while nobody listens is looked for when somebody does again.
     for n in range(5):
-        assert await (await echo.enqueue(n)).result(timeout="20s") == n
+        assert await (await echo.enqueue(n)).result(timeout="60s") == n
     assert not running.done()
 
 
@@ -165,6 +165,6 @@ async def test_every_connection_of_a_worker_may_be_killed_at_once(hw, echo, hear
               where application_name like 'headway worker%' and datname = current_database()"""
     for n in range(3):
         assert len(db.execute(kill).fetchall()) >= 3
-        assert await (await echo.enqueue(n)).result(timeout="30s") == n
-        assert await (await echo.using(delay="50ms").enqueue(n)).result(timeout="30s") == n
+        assert await (await echo.enqueue(n)).result(timeout="60s") == n
+        assert await (await echo.using(delay="50ms").enqueue(n)).result(timeout="60s") == n
     assert not running.done()

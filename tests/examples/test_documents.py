@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,8 @@ def own_database(
     server_dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[None]:
     """An empty database, found by `Headway()`, and an empty directory."""
-    name = sql.Identifier(f"headway_docs_{tmp_path.name}"[:60])
+    # Processes of one run share the server, and their directories may have the same name.
+    name = sql.Identifier(f"headway_docs_{os.getpid()}")
     with psycopg.connect(server_dsn, autocommit=True) as conn:
         conn.execute(sql.SQL("drop database if exists {} with (force)").format(name))
         conn.execute(sql.SQL("create database {}").format(name))

@@ -1,4 +1,4 @@
-"""I1 to I8 of core/state.py, each as a check of what the database says. The model has no part in it."""
+"""I1 to I9 of core/state.py, each as a check of what the database says. The model has no part in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from headway.core import codec
 from headway.core.state import State
 from headway.store.rows import Claim
 from tests.store.store import Store
@@ -29,7 +30,7 @@ class Snapshot:
             store.eyes.execute("set transaction isolation level repeatable read")
             live = store.rows("select *, state::text as letter from job")
             archived = store.rows("select *, state::text as letter from archive")
-            attempts = store.rows("select * from attempt")
+            attempts = store.rows("select *, outcome::text as letter from attempt")
         return cls(_by_id(live), _by_id(archived), attempts, len(archived))
 
 
@@ -42,12 +43,12 @@ class Invariants:
     """Looks at one snapshot after another."""
 
     inputs: dict[str, Any] = field(default_factory=dict)
-    """The input of every job that was enqueued and committed."""
+    """The input that every job has that was enqueued and committed."""
     highest: dict[str, int] = field(default_factory=dict)
     """The highest claim number seen of each job."""
     ended: set[str] = field(default_factory=set)
     life_began: dict[str, int] = field(default_factory=dict)
-    """The claim number at which a revived job began its newest life."""
+    """The claim number at which a revived job began its newest life, or a flow's its newest step."""
 
     def check(self, seen: Snapshot, now: datetime, command: str) -> None:
         self.i1(seen)
@@ -57,6 +58,13 @@ class Invariants:
         self.i6(seen, now)
         self.i7(seen)
         self.i8(seen, command)
+        self.i9(seen, command)
+        self.unique(seen)
+
+    def moved(self, claim: Claim, input_: bytes) -> None:
+        """A job went on to a step with this input, where its attempts are counted anew."""
+        self.inputs[claim.id] = codec.decode(input_)
+        self.life_began[claim.id] = claim.number
 
     def claimed(self, claim: Claim) -> None:
         """I3, for every claim that is handed out."""
@@ -107,3 +115,30 @@ class Invariants:
         ended = seen.archived.keys() - self.ended
         assert not ended or command in _ENDING, f"I8: {command} ended {ended}"
         self.ended = set(seen.archived)
+
+    def i9(self, seen: Snapshot, command: str) -> None:
+        lines: dict[str, list[Row]] = {}
+        for row in seen.live.values():
+            if row["key"] is None:
+                assert not row["holds"], "I9: room without a key"
+                continue
+            lines.setdefault(row["key"], []).append(row)
+            if row["state"] in (State.READY, State.RUNNING):
+                assert row["holds"], "I9: it could run without room"
+            else:
+                parked = row["state"] is State.SCHEDULED and row["ordered"]
+                assert parked or not row["holds"], "I9: it waits and keeps room from others"
+        for line in lines.values():
+            held = sum(row["holds"] for row in line)
+            assert held <= line[0]["key_limit"], "I9: more hold than may"
+            blocked = any(row["state"] is State.BLOCKED for row in line)
+            if command == "admit" and blocked:
+                assert held == line[0]["key_limit"], "I9: there was room, and one was left waiting"
+
+    def unique(self, seen: Snapshot) -> None:
+        having = [
+            (row["task"], row["unique_key"])
+            for row in seen.live.values()
+            if row["unique_key"] and not (row["until_claimed"] and row["claim"])
+        ]
+        assert len(set(having)) == len(having), "two have the same unique key"

@@ -16,23 +16,53 @@ from hypothesis.stateful import (
     rule,
 )
 
+from headway.core.flow import Advance
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.core.verdict import Raised, Returned, Stopped
+from headway.core.verdict import Moved, Raised, Returned, Stopped
 from headway.errors import Fatal, Snooze
 from headway.store import fleet, jobs
+from headway.store.documents import Ask
 from headway.store.rows import Claim, Lane
-from tests.model.model import LEASE
+from tests.model.model import LEASE, NO_LINE, Line
 from tests.model.pair import End, Pair
-from tests.store.store import Store, ask
+from tests.store.store import TASK, Store, ask
 
 _QUEUES = ("a", "b")
 _PRIORITIES = (5, 0)
 _LATER = Retry(backoff="constant", base=10, jitter=0)
 _NOW = Retry(backoff="constant", base=0, jitter=0)
 
+_HANDLERS = (TASK, f"{TASK}/pack", f"{TASK}/mail")
+LINES = (Line("one", 1), Line("two", 2), Line("three", 3), Line("in order", 1, ordered=True))
+_UNIQUE = ("u1", "u2")
+
+
+def _lanes(cursor: int = 0, room: int = 100, of_a: int = 100, first: str = "a") -> list[Ask]:
+    return [
+        ask(queue, priority, cursor=cursor, room=of_a if queue == "a" else room, tasks=_HANDLERS)
+        for queue in sorted(_QUEUES, key=lambda queue: queue != first)
+        for priority in _PRIORITIES
+    ]
+
+
+def moved(step: str, delay: float, line: Line, queue: str = "a", priority: int = 0) -> Moved:
+    """What a flow's step comes to that goes on to another, or to itself."""
+    line_of = {"key": line.key, "key_limit": line.limit, "ordered": line.ordered}
+    return Moved(Advance(step, b'{"at": 1}', delay, queue, priority, 2, **line_of))
+
+
 _members = st.sampled_from([0, 1])
-_ends: st.SearchStrategy[End] = st.sampled_from(
+_lines = st.sampled_from([NO_LINE, *LINES])
+_moves = st.builds(
+    moved,
+    st.sampled_from(["pack", "mail"]),
+    st.sampled_from([0.0, 0.0, 15.0]),
+    _lines,
+    st.sampled_from(_QUEUES),
+    st.sampled_from(_PRIORITIES),
+)
+_ends: st.SearchStrategy[End] = st.tuples(_moves, st.just(_NOW)) | st.sampled_from(
     [
         (Returned(b'"done"'), _NOW),
         (Raised(ValueError("tried again later")), _LATER),
@@ -68,7 +98,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(target=known)
     def begin(self) -> Any:
-        return self.enqueue("a", 0, None, None, 2, 3)
+        return self.enqueue("a", 0, None, None, 2, 3, NO_LINE)
 
     @rule(
         target=known,
@@ -78,9 +108,50 @@ class Machine(RuleBasedStateMachine):
         ttl=st.sampled_from([None, None, 25.0]),
         most=st.integers(1, 3),
         many=st.integers(1, 4),
+        line=_lines,
     )
-    def enqueue(self, queue: str, priority: int, delay: Any, ttl: Any, most: int, many: int) -> Any:
-        return multiple(*self.pair.enqueue(Lane(queue, priority), delay, ttl, most, many))
+    def enqueue(
+        self, queue: str, priority: int, delay: Any, ttl: Any, most: int, many: int, line: Line
+    ) -> Any:
+        lane = Lane(queue, priority)
+        return multiple(*self.pair.enqueue(lane, delay, ttl, most, line, [None] * many))
+
+    @rule(
+        target=known,
+        queue=st.sampled_from(_QUEUES),
+        priority=st.sampled_from(_PRIORITIES),
+        delay=st.sampled_from([None, None, 10.0]),
+        line=_lines,
+        keys=st.lists(st.sampled_from(_UNIQUE), min_size=1, max_size=3),
+        on_taken=st.sampled_from(["skip", "replace", "replace", "reject"]),
+        until_claimed=st.booleans(),
+    )
+    def enqueue_unique(
+        self,
+        queue: str,
+        priority: int,
+        delay: Any,
+        line: Line,
+        keys: list[str | None],
+        on_taken: str,
+        until_claimed: bool,
+    ) -> Any:
+        made = self.pair.enqueue(
+            Lane(queue, priority), delay, None, 2, line, keys, on_taken, until_claimed=until_claimed
+        )
+        return multiple(*made)
+
+    @rule(
+        target=known,
+        keys=st.lists(st.sampled_from(_UNIQUE), min_size=1, max_size=2),
+        on_taken=st.sampled_from(["skip", "reject"]),
+    )
+    def enqueue_for_a_while(self, keys: list[str | None], on_taken: str) -> Any:
+        """A unique key that is taken for a period, whatever becomes of its job."""
+        lane = Lane("a", 0)
+        return multiple(
+            *self.pair.enqueue(lane, None, None, 2, NO_LINE, keys, on_taken, period=25.0)
+        )
 
     # -- claiming and settling --------------------------------------------------------------------
 
@@ -98,18 +169,15 @@ class Machine(RuleBasedStateMachine):
         worker = self.fleet[member] if dead else self._living(member)
         places = sorted(job.seq or 0 for job in self.model.jobs.values())
         cursor = places[len(places) // 2] if behind else 0
-        asks = [
-            ask(queue, priority, cursor=cursor, room=of_a if queue == "a" else room)
-            for queue in sorted(_QUEUES, key=lambda queue: queue != first)
-            for priority in _PRIORITIES
-        ]
+        asks = _lanes(cursor, room, of_a, first)
         return multiple(*self.pair.claim(worker, asks, room))
 
     @rule(target=claims, member=_members, ends=st.lists(_ends, max_size=5))
     def work(self, member: int, ends: list[End]) -> Any:
-        """The ordinary course of things: some are claimed, and most of them settled."""
-        asks = [ask(queue, priority) for queue in _QUEUES for priority in _PRIORITIES]
-        got = self.pair.claim(self._living(member), asks, 5)
+        """The ordinary course of things: whoever has room is let in, some are claimed, most settled."""
+        self.admit_all()
+        self.agree()
+        got = self.pair.claim(self._living(member), _lanes(), 5)
         self.agree()
         self.pair.settle(list(zip(got, ends, strict=False)))
         return multiple(*got)
@@ -125,8 +193,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(claim=claims, end=_ends)
     def settle_any(self, claim: Claim, end: End) -> None:
-        """By any claim that there ever was."""
-        self.pair.settle([(claim, end)])
+        """By any claim that there ever was, in a transaction that hands no room on."""
+        self.pair.settle([(claim, end)], hand_on=False)
 
     @precondition(lambda self: self.pair.zombies())
     @rule(data=st.data(), end=_ends)
@@ -167,12 +235,11 @@ class Machine(RuleBasedStateMachine):
     @rule(target=claims, member=_members, ends=st.lists(_ends, min_size=1, max_size=5))
     def stall(self, member: int, ends: list[End]) -> Any:
         """A worker sleeps past its lease, another takes over, and the first wakes up and settles."""
-        asks = [ask(queue, priority) for queue in _QUEUES for priority in _PRIORITIES]
-        mine = self.pair.claim(self._living(member), asks, 5)
+        mine = self.pair.claim(self._living(member), _lanes(), 5)
         self.agree()
         self.crash(member)
         self.agree()
-        theirs = self.pair.claim(self._living(1 - member), asks, 9)
+        theirs = self.pair.claim(self._living(1 - member), _lanes(), 9)
         self.agree()
         self.pair.settle(list(zip(mine, ends, strict=False)))
         return multiple(*mine, *theirs)
@@ -192,8 +259,16 @@ class Machine(RuleBasedStateMachine):
         done = self.pair.run("expire", jobs.expire(self.target, 99, self.now))
         assert done == self.model.expire()
 
+    @rule(keys=st.sets(st.sampled_from([line.key or "" for line in LINES])))
+    def admit(self, keys: set[str]) -> None:
+        self.pair.admit(keys)
+
+    @rule()
+    def admit_all(self) -> None:
+        self.pair.admit_all()
+
     @rule(seconds=st.sampled_from([1.0, 5.0, 10.0, 20.0, 30.0, 100.0]))
-    def advance(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         self.pair.advance(seconds)
 
     # -- people -----------------------------------------------------------------------------------
@@ -213,10 +288,14 @@ class Machine(RuleBasedStateMachine):
     def retry(self, job_id: str) -> None:
         job = self.model.jobs[job_id]
         ended = job.state.finished
-        revived = self.pair.run("retry", jobs.revive(self.target, UUID(job_id), self.now))
+        revived = self.pair.run("retry", jobs.revive(self.target, UUID(job_id), None, self.now))
         assert revived == self.model.revive(job)
         if ended and revived:
             self.pair.always.life_began[job_id] = job.claim
+
+    @rule(job_id=known, value=st.integers(0, 9))
+    def edit(self, job_id: str, value: int) -> None:
+        self.pair.edit(self.model.jobs[job_id], value)
 
     @rule(queue=st.sampled_from(_QUEUES))
     def pause_or_resume(self, queue: str) -> None:

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from headway.core import codec
 from headway.core.retry import Retry
 from headway.core.state import State
 from headway.core.verdict import Outcome, decide
 from headway.store import jobs
-from headway.store.jobs import Ask, Settled
+from headway.store.documents import Ask, NewJob, Settled
+from headway.store.faults import KEY_TAKEN
 from headway.store.rows import Claim, Lane
 from headway.store.statement import R, Statement
 from tests.model.invariants import Invariants, Snapshot
-from tests.model.model import LEASE, Job, Model
+from tests.model.model import LEASE, Job, Line, Model, Taken
 from tests.store.store import Store, new_job
 
 End = tuple[Outcome, Retry]
 """What an attempt came to, and the policy that it is judged by."""
 
+_PLACES = sql.SQL("select id::text, seq from {}")
+_PLACE = sql.SQL("update {} set seq = %s where id = %s")
+_MOVES = ("finish", "advance", "requeue")
+_MOVE = {"succeed": "finish", "fail": "finish", "cancel": "finish", "advance": "advance"}
+
 
 class Pair:
     def __init__(self, store: Store) -> None:
         store.clear()
+        store.eyes.execute("delete from unique_period")
         self.store = store
         self.model = Model(store.now)
         self.always = Invariants()
@@ -46,23 +61,64 @@ class Pair:
         self.model.leases[worker] = self.store.now + LEASE
         return worker
 
+    # -- making -----------------------------------------------------------------------------------
+
     def enqueue(
-        self, lane: Lane, delay: float | None, ttl: float | None, most: int, many: int
+        self,
+        lane: Lane,
+        delay: float | None,
+        ttl: float | None,
+        most: int,
+        line: Line,
+        uniques: list[str | None],
+        on_taken: str = "skip",
+        **scope: Any,
     ) -> list[str]:
-        now, fields = self.store.now, {"delay": delay, "ttl": ttl, "max_attempts": most}
-        made = [new_job(queue=lane.queue, priority=lane.priority, **fields) for _ in range(many)]
-        assert self.run("enqueue", jobs.enqueue(self.store.target, made, now)) == many
-        for job in made:
-            self.always.inputs[job.id] = (self.store.live(job.id) or {})["input"]
-            self.model.jobs[job.id] = Job(
+        """One job for each of the unique keys (or none), in one call; those that were made."""
+        now = self.store.now
+        made = [
+            new_job(
+                queue=lane.queue, priority=lane.priority, delay=delay, ttl=ttl, max_attempts=most,
+                key=line.key, key_limit=line.limit, ordered=line.ordered,
+                unique_key=unique, on_taken=on_taken, **scope,
+            )
+            for unique in uniques
+        ]  # fmt: skip
+        mirrored = [
+            Job(
                 job.id,
                 lane,
                 most,
                 run_at=now + timedelta(seconds=delay or 0),
                 expires_at=None if ttl is None else now + timedelta(seconds=ttl),
-                state=State.SCHEDULED if delay else State.READY,
+                line=line,
+                unique=job.unique_key,
+                **scope,
             )
-        return [job.id for job in made]
+            for job in made
+        ]
+        statement = jobs.enqueue(self.store.target, made, now)
+        try:
+            taken = self.model.enqueue(mirrored, on_taken)
+        except Taken:
+            with pytest.raises(psycopg.Error) as refused:
+                self.run("enqueue", statement)
+            assert refused.value.sqlstate == KEY_TAKEN
+            return []
+        assert self.run("enqueue", statement) == taken
+        return self._made(made, taken, replaced=on_taken == "replace")
+
+    def _made(self, asked: list[NewJob], taken: dict[str, str], replaced: bool) -> list[str]:
+        for job in asked:
+            if replaced or job.id not in taken:
+                self.always.inputs[taken.get(job.id, job.id)] = codec.decode(bytes(job.input))
+        made = [job.id for job in asked if job.id not in taken]
+        if not replaced:
+            places = [(self.store.live(job_id) or {})["seq"] for job_id in made]
+            assert places == sorted(places), "they are not in the order of the call"
+        return made
+
+    # -- running ----------------------------------------------------------------------------------
 
     def claim(self, worker: int, asks: list[Ask], room: int) -> list[Claim]:
         got = self.run("claim", jobs.claim(worker, asks, room, self.store.now))
@@ -79,64 +135,131 @@ class Pair:
         running = {job.id: job.claim for job in self.model.all(State.RUNNING)}
         return [one for one in self.issued if running.get(one.id, one.number) != one.number]
 
-    def settle(self, ends: list[tuple[Claim, End]]) -> None:
-        """As a worker does: decided from what the claim says, ends and rounds in one transaction."""
+    def settle(self, ends: list[tuple[Claim, End]], *, hand_on: bool = True) -> None:
+        """As a worker does: decided from what the claim says, all in one transaction, and room is
+        handed on in it (where the handler's own transaction settles, it is not)."""
         settled = [
             Settled(claim, decide(outcome, policy, claim.attempt, claim.max_attempts, 0.0))
             for claim, (outcome, policy) in ends
         ]
-        final = [one for one in settled if one.verdict.kind in ("succeed", "fail", "cancel")]
-        again = [one for one in settled if one not in final]
-        target, now, before = self.store.target, self.store.now, self.store.everything()
+        before, admitted = self.store.everything(), 0
         with self.store.conn.transaction():
-            untouched = self.run("settle", jobs.finish(target, final, now))
-            untouched += self.run("settle", jobs.requeue(target, 0, again, now))
-        expected = [
-            one.claim.id
-            for one in settled
-            if not self.model.settle(one.claim.id, one.claim.number, one.verdict)
-        ]
+            untouched = self._move(settled)
+            expected = [
+                one.claim.id
+                for one in settled
+                if not self.model.settle(one.claim.id, one.claim.number, one.verdict)
+            ]
+            if hand_on:
+                # Who has just joined a line stands in it by a place that only the database knows yet.
+                self._adopt_places(self.store.conn)
+                admitted = self._admit(_keys(settled))
+                assert admitted == self.model.admit(_keys(settled))
         assert sorted(untouched) == sorted(expected)
-        if len(expected) == len(settled):
+        for one in settled:
+            if one.verdict.advance is not None and one.claim.id not in expected:
+                self.always.moved(one.claim, one.verdict.advance.input)
+        if len(expected) == len(settled) and not admitted:
             assert self.store.everything() == before, "I4: a claim that was lost wrote"
 
+    def _move(self, settled: list[Settled]) -> list[str]:
+        target, now = self.store.target, self.store.now
+        by_move = {
+            move: [one for one in settled if _MOVE.get(one.verdict.kind, "requeue") == move]
+            for move in _MOVES
+        }
+        return [
+            *self.run("settle", jobs.finish(target, by_move["finish"], now)),
+            *self.run("settle", jobs.advance(target, by_move["advance"], now)),
+            *self.run("settle", jobs.requeue(target, 0, by_move["requeue"], now)),
+        ]
+
+    def admit(self, keys: Collection[str]) -> None:
+        with self.store.conn.transaction():
+            admitted = self._admit(keys)
+        assert admitted == self.model.admit(keys)
+
+    def admit_all(self) -> None:
+        """What a look at every line comes to."""
+        found = [key for key, room in self.run("lines", jobs.lines("", 99)) if room]
+        self.admit(found)
+        self._command = "admit"
+
+    def _admit(self, keys: Collection[str]) -> int:
+        self.store.run(jobs.lock_keys(keys))
+        return self.store.run(jobs.admit(self.store.target, keys))
+
+    def edit(self, job: Job, value: int) -> None:
+        changes = job.state not in (State.RUNNING, State.SUCCEEDED)
+        changed = self.run("edit", jobs.edit(UUID(job.id), job.step, codec.encode({"n": value})))
+        assert changed == changes
+        if changes:
+            self.always.inputs[job.id] = {"n": value}
+
+    # -- comparing --------------------------------------------------------------------------------
+
     def agree(self) -> None:
-        """I1 to I8 hold in the database, and it says what the model says."""
+        """I1 to I9 hold in the database, and it says what the model says."""
+        self._adopt_places(self.store.eyes)
         seen = Snapshot.take(self.store)
         self.always.check(seen, self.store.now, self._command)
-        self._adopt_places(seen)
         facts = {job_id: _facts(row) for job_id, row in (seen.live | seen.archived).items()}
         assert facts == {job.id: _expected(job) for job in self.model.jobs.values()}
         attempts = [
-            (str(row["job_id"]), row["claim"], row["attempt"], row["error"]["type"])
+            (str(row["job_id"]), row["claim"], row["attempt"], _came_to(row))
             for row in seen.attempts
         ]
         assert sorted(attempts) == sorted(self.model.attempts)
 
-    def _adopt_places(self, seen: Snapshot) -> None:
+    def _adopt_places(self, conn: psycopg.Connection[Any]) -> None:
         """Places newly drawn must be behind all that were drawn before.
 
-        Those that one statement drew are in no promised order; they are put into one here, so that
-        an example runs the same again.
+        Those that one statement drew are in no promised order (but for those of one call); they are put
+        into one here, so that an example runs the same again.
         """
         drawn = [job for job in self.model.jobs.values() if job.seq is None]
         drawn = [job for job in drawn if not job.state.finished]
-        places = sorted(seen.live[job.id]["seq"] for job in drawn)
-        assert len(set(places)) == len(places), "two have the same place"
-        assert all(place > self._newest for place in places), "a new place is at the tail"
-        for job, place in zip(drawn, places, strict=True):
-            job.seq = self._newest = place
-            if seen.live[job.id]["seq"] != place:
-                self.store.rows("update job set seq = %s where id = %s returning 1", place, job.id)
-                seen.live[job.id]["seq"] = place
+        if not drawn:
+            return
+        table = sql.SQL("{}.job").format(sql.Identifier(self.store.schema))
+        with conn.cursor(row_factory=tuple_row) as cursor:
+            places = dict(cursor.execute(_PLACES.format(table)).fetchall())
+            new = sorted(places[job.id] for job in drawn)
+            assert len(set(new)) == len(new), "two have the same place"
+            assert all(place > self._newest for place in new), "a new place is at the tail"
+            for job, place in zip(drawn, new, strict=True):
+                job.seq = self._newest = place
+                if places[job.id] != place:
+                    cursor.execute(_PLACE.format(table), (place, job.id))
+
+
+def _keys(settled: list[Settled]) -> set[str]:
+    return set[str]().union(*(one.touched_keys() for one in settled))
+
+
+def _came_to(row: dict[str, Any]) -> str:
+    return row["error"]["type"] if row["error"] else row["letter"]
 
 
 def _facts(row: dict[str, Any]) -> tuple[Any, ...]:
-    live = not row["state"].finished
-    place = (row["worker_id"], row["cancelling"], row["seq"]) if live else ()
-    return (row["state"], row["attempt"], row["claim"], row["run_at"], row["expires_at"], *place)
+    about = (
+        row["state"],
+        row["attempt"],
+        row["claim"],
+        row["run_at"],
+        row["expires_at"],
+        row["step"],
+    )
+    if row["state"].finished:
+        keys = row["keys"] or {}
+        return (*about, keys.get("concurrency"), keys.get("unique"))
+    place = (row["worker_id"], row["cancelling"], row["seq"], row["holds"], row["ordered"])
+    return (*about, row["key"], row["unique_key"], *place)
 
 
 def _expected(job: Job) -> tuple[Any, ...]:
-    place = () if job.state.finished else (job.worker, job.cancelling, job.seq)
-    return (job.state, job.attempt, job.claim, job.run_at, job.expires_at, *place)
+    about = (job.state, job.attempt, job.claim, job.run_at, job.expires_at, job.step)
+    keys = (job.line.key, job.unique)
+    if job.state.finished:
+        return (*about, *keys)
+    return (*about, *keys, job.worker, job.cancelling, job.seq, job.holds, job.line.ordered)

@@ -1,7 +1,7 @@
 """Random commands against PostgreSQL and against a small model; after each, all must agree.
 
-Time is a parameter, so an example says the same every time. `HEADWAY_MODEL_EXAMPLES=5000` runs more
-of them than the few of an ordinary run.
+Time is a parameter, so an example says the same every time, and an ordinary run has the same few every
+time. `HEADWAY_MODEL_EXAMPLES=5000` runs that many others.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from headway.core.state import State
 from headway.core.verdict import Raised, Returned
 from headway.errors import Fatal, Snooze
 from headway.store import migrate
-from tests.model.machine import Machine
+from tests.model.machine import LINES, Machine, moved
+from tests.model.model import NO_LINE
 from tests.store.store import Store
 
-_EXAMPLES = int(os.environ.get("HEADWAY_MODEL_EXAMPLES", "40"))
+_GIVEN = os.environ.get("HEADWAY_MODEL_EXAMPLES")
+_EXAMPLES = int(_GIVEN or "40")
 
 
 @pytest.fixture
@@ -38,14 +40,15 @@ def store(dsn: str) -> Iterator[Store]:
 @pytest.mark.slow
 @pytest.mark.timeout(0 if _EXAMPLES > 100 else 180)
 def test_postgresql_and_the_model_agree_whatever_happens(store: Store) -> None:
-    """I1 to I8 hold after every command, and with them G2, G3, G6, G7 and G11."""
+    """I1 to I9 hold after every command, and with them G2, G3, G6, G7 and G11."""
     run_state_machine_as_test(
         lambda: Machine(store),
         settings=settings(
             max_examples=_EXAMPLES,
-            stateful_step_count=50,
+            stateful_step_count=40,
             deadline=None,
             database=None,
+            derandomize=_GIVEN is None,
             print_blob=True,
         ),
     )
@@ -63,7 +66,7 @@ def test_the_commands_reach_every_state_that_they_can(store: Store) -> None:
         return list(getattr(answer, "values", ()))
 
     first, second, third = then(machine.begin)
-    (later,) = then(machine.enqueue, "b", 5, 10.0, 25.0, 1, 1)
+    (later,) = then(machine.enqueue, "b", 5, 10.0, 25.0, 1, 1, NO_LINE)
     then(machine.work, 0, [(Returned(b"1"), Retry()), (Raised(Fatal("no")), Retry())])
     then(machine.cancel, third)
     then(machine.note_progress, machine.pair.current[third])
@@ -75,10 +78,30 @@ def test_the_commands_reach_every_state_that_they_can(store: Store) -> None:
     then(machine.rescue)
     then(machine.settle_any, claim, (Raised(Snooze(5)), Retry()))
     then(machine.pause_or_resume, "b")
-    then(machine.advance, 10.0)
+    then(machine.wait, 10.0)
     then(machine.promote)
     then(machine.heartbeat, 0)
-    then(machine.advance, 20.0)
+    then(machine.wait, 20.0)
     then(machine.expire)
     assert machine.model.jobs[later].state is State.EXPIRED
-    assert seen == {state.label for state in State} - {"blocked", "waiting"}
+    then(machine.work, 0, [(Returned(b"4"), Retry())] * 5)
+
+    in_order = LINES[-1]
+    one, two = then(machine.enqueue, "a", 0, None, None, 1, 2, in_order)
+    then(machine.admit_all)
+    then(machine.work, 1, [(moved("mail", 15.0, in_order), Retry())])
+    assert machine.model.jobs[one].holds
+    assert machine.model.jobs[two].state is State.BLOCKED
+    then(machine.edit, two, 7)
+    then(machine.wait, 20.0)
+    then(machine.promote)
+    then(machine.work, 1, [(Returned(b"3"), Retry())])
+    assert machine.model.jobs[one].state is State.SUCCEEDED
+    assert machine.model.jobs[two].state is State.READY
+
+    (kept,) = then(machine.enqueue_unique, "b", 0, 10.0, NO_LINE, ["u1"], "skip", False)
+    assert not then(machine.enqueue_unique, "a", 5, None, NO_LINE, ["u1", "u1"], "replace", True)
+    assert machine.model.jobs[kept].lane == ("a", 5)
+    assert not then(machine.enqueue_unique, "a", 5, None, NO_LINE, ["u1"], "reject", True)
+    assert len(then(machine.enqueue_for_a_while, ["u1", "u2", "u1"], "skip")) == 2
+    assert seen == {state.label for state in State} - {"waiting"}

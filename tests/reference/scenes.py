@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from headway import Headway
+from headway import Flow, Headway, Next
 from headway.store import jobs
 from headway.store.rows import Promotion
 from tests.store.store import Store
@@ -33,6 +33,14 @@ def lose(store: Store) -> int:
     store.advance(31)
     rescue(store)
     return store.register()
+
+
+def give_up(store: Store) -> None:
+    """Has the fleet give up every worker, and take its jobs back before it can know."""
+    with store.conn.transaction():
+        lapse = "update {}.worker set expires_at = now() - interval '1 second'"
+        store.conn.execute(sql.SQL(lapse).format(sql.Identifier(store.schema)))
+        assert store.run(jobs.rescue(store.target, 100, None))[0] > 0
 
 
 def refuse(store: Store, table: str, event: str) -> None:
@@ -61,3 +69,18 @@ def work_of(hw: Headway) -> Any:
         return number
 
     return work
+
+
+def two_steps(hw: Headway) -> Flow[None]:
+    """A flow whose second step waits in a queue of its own while only the first one's is served."""
+    flow = hw.flow("two")
+
+    @flow.step
+    async def first(number: int) -> Next:
+        return second.next(number=number + 1)
+
+    @flow.step(queue="other")
+    async def second(number: int) -> int:
+        return number * 10
+
+    return flow

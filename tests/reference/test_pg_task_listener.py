@@ -48,7 +48,7 @@ async def test_p54_who_waits_for_a_result_gets_it_though_the_listener_is_lost(
         return "done"
 
     start()
-    waiting = asyncio.create_task((await held.enqueue()).result(timeout="30s"))
+    waiting = asyncio.create_task((await held.enqueue()).result(timeout="60s"))
     await eventually(lambda: db.execute("select job_id from awaited").fetchall())
     (pid,) = await eventually(lambda: backends(db, "headway"))
     db.execute("select pg_terminate_backend(%s)", (pid,))
@@ -63,7 +63,7 @@ async def test_p56_a_wait_ends_when_it_is_told(
     monkeypatch.setattr(results_module, "patience", lambda hears, tries: 3600)
     job = await work_of(hw).enqueue()
     results = await hw.session.results()
-    waiting = asyncio.create_task(results.wait(job.id, 0, None))
+    waiting = asyncio.create_task(results.wait(str(job.id), 0, None))
     await asyncio.sleep(0)
     db.execute("select pg_notify(%s, %s)", (hw.session.target.done_channel, str(job.id)))
     await asyncio.wait_for(waiting, 30)
@@ -92,7 +92,7 @@ async def test_p58_a_pool_without_a_free_connection_stops_no_listener(
 
         worker = app.worker(poll="1h")
         running = asyncio.create_task(worker.run())
-        await (await work.enqueue()).result(timeout="30s")
+        await (await work.enqueue()).result(timeout="60s")
         pool = await app.session.client.open()
         async with pool.connection() as own:
             await last.using(conn=own).enqueue()
@@ -107,7 +107,7 @@ async def test_p59_a_worker_that_hears_nothing_any_more_polls(
     """pg_task: the error is kept and ends the worker. Headway: it polls alone, without delay."""
     work = work_of(hw)
     start(poll="1h", poll_alone="50ms", lease="1h")
-    await (await work.enqueue()).result(timeout="30s")
+    await (await work.enqueue()).result(timeout="60s")
     (pid,) = await eventually(lambda: backends(db, "headway worker %"))
 
     async def deaf(listener: Listener) -> None:
@@ -117,7 +117,7 @@ async def test_p59_a_worker_that_hears_nothing_any_more_polls(
     db.execute("select pg_terminate_backend(%s)", (pid,))
     async with Headway(dsn, schema=hw.session.target.schema, notify=False) as silent:
         job = await work_of(silent).enqueue(7)
-        assert await job.result(timeout="30s") == 7
+        assert await job.result(timeout="60s") == 7
 
 
 async def test_p59_a_worker_that_cannot_listen_polls_for_what_is_due_later_too(
@@ -128,8 +128,8 @@ async def test_p59_a_worker_that_cannot_listen_polls_for_what_is_due_later_too(
         work = work_of(silent)
         worker = silent.worker(poll="1h", poll_alone="50ms", lease="1h")
         running = asyncio.create_task(worker.run())
-        await (await work.enqueue()).result(timeout="30s")
-        assert await (await work.using(delay=0.1).enqueue(7)).result(timeout="30s") == 7
+        await (await work.enqueue()).result(timeout="60s")
+        assert await (await work.using(delay=0.1).enqueue(7)).result(timeout="60s") == 7
         worker.stop()
         await running
 
@@ -140,14 +140,14 @@ async def test_p60_a_listener_resumes_after_its_connection_broke(
     """pg_task: resumes after recovery. Headway: the same, for every connection of a worker."""
     work = work_of(hw)
     start(poll="1h")
-    await (await work.enqueue()).result(timeout="30s")
+    await (await work.enqueue()).result(timeout="60s")
     before = await eventually(lambda: backends(db, "headway worker %"))
     for pid in backends(db, "headway worker %", OURS):
         db.execute("select pg_terminate_backend(%s)", (pid,))
-    assert await (await work.enqueue(1)).result(timeout="30s") == 1
+    assert await (await work.enqueue(1)).result(timeout="60s") == 1
     after = await eventually(lambda: backends(db, "headway worker %"))
     assert not set(before) & set(after)
-    assert await (await work.enqueue(2)).result(timeout="30s") == 2
+    assert await (await work.enqueue(2)).result(timeout="60s") == 2
 
 
 async def test_p61_a_server_that_refuses_connections_ends_no_worker(
@@ -163,7 +163,7 @@ async def test_p61_a_server_that_refuses_connections_ends_no_worker(
         await app.migrate()
         work, worker = work_of(app), app.worker(poll="1h", lease="2s")
         running = asyncio.create_task(worker.run())
-        await (await work.enqueue()).result(timeout="30s")
+        await (await work.enqueue()).result(timeout="60s")
         await app.close()
 
         await admin.execute(f"alter database {name} allow_connections false")

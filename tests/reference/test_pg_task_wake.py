@@ -55,7 +55,7 @@ async def test_p65_an_enqueue_wakes_an_idle_worker(hw: Headway, start: Any) -> N
     work = work_of(hw)
     start(poll="1h")
     for number in range(3):
-        assert await (await work.enqueue(number)).result(timeout="30s") == number
+        assert await (await work.enqueue(number)).result(timeout="60s") == number
 
 
 async def test_p66_a_notification_from_another_session_wakes(
@@ -64,7 +64,7 @@ async def test_p66_a_notification_from_another_session_wakes(
     """pg_task: a foreign notification wakes. Headway: whoever inserts and notifies is heard."""
     work = work_of(hw)
     start(poll="1h")
-    await (await work.enqueue()).result(timeout="30s")
+    await (await work.enqueue()).result(timeout="60s")
     with db.transaction():
         row = db.execute(
             "insert into job (id, run_at, created_at, max_attempts, state, queue, task, input) "
@@ -73,7 +73,7 @@ async def test_p66_a_notification_from_another_session_wakes(
         ).fetchone()
         db.execute("select pg_notify(%s, 'ready 0 default')", (hw.session.target.work_channel,))
     assert row is not None
-    assert await hw.job(row[0]).result(timeout="30s") == 9
+    assert await hw.job(row[0]).result(timeout="60s") == 9
 
 
 async def test_p67_a_job_made_ready_again_wakes(hw: Headway, start: Any) -> None:
@@ -83,12 +83,12 @@ async def test_p67_a_job_made_ready_again_wakes(hw: Headway, start: Any) -> None
     scheduled = await work.using(delay="1h").enqueue(2)
     await hw.queues.pause("paused")
     start(poll="1h", queues={"default": 1, "paused": 1})
-    await (await work.enqueue()).result(timeout="30s")
+    await (await work.enqueue()).result(timeout="60s")
     assert await scheduled.retry()
-    assert await scheduled.result(timeout="30s") == 2
+    assert await scheduled.result(timeout="60s") == 2
     waiting = await work.using(queue="paused").enqueue(3)
     await hw.queues.resume("paused")
-    assert await waiting.result(timeout="30s") == 3
+    assert await waiting.result(timeout="60s") == 3
 
 
 async def test_p68_a_stop_is_heeded_also_by_a_worker_that_starts_after_it(
@@ -111,7 +111,7 @@ async def test_p69_an_app_that_was_closed_opens_again_when_used(hw: Headway) -> 
     await hw.close()
     job = await work.enqueue(4)
     await hw.run_until_idle()
-    assert await job.result(timeout="10s") == 4
+    assert await job.result(timeout="60s") == 4
 
 
 async def test_p70_an_error_does_not_outlive_its_cause(

@@ -98,7 +98,7 @@ async def test_u11_a_time_to_live_is_stored_as_the_moment_it_ends(hw: Headway) -
 
 
 async def test_u12_a_delay_is_stored_as_the_moment_to_run(hw: Headway) -> None:
-    """Underway: the task's delay is stored. Headway: delays belong to calls, and run_at is stored."""
+    """Underway: the task's delay is stored. Headway: run_at is, by the call's delay."""
 
     @hw.task
     async def work() -> None: ...
@@ -177,7 +177,7 @@ async def test_u17_one_bad_item_refuses_the_whole_batch(hw: Headway) -> None:
 
 
 async def test_u18_a_delay_given_at_the_call_counts_from_now(hw: Headway) -> None:
-    """Underway: added to the task's delay. Headway: a task has none; the call's is all there is."""
+    """Underway: added to the task's delay. Headway: the call's is all there is."""
 
     @hw.task
     async def work() -> None: ...

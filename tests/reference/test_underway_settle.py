@@ -66,7 +66,7 @@ def test_u29_a_job_that_failed_for_good_leaves_the_queue_and_keeps_its_story(
     assert archived is not None
     assert (archived["queue"], archived["input"]) == ("q", {"number": 3})
     assert len(store.attempts(claim.id)) == 1
-    assert store.run(jobs.revive(store.target, UUID(claim.id), store.now))
+    assert store.run(jobs.revive(store.target, UUID(claim.id), None, store.now))
     assert store.states(claim.id) == ["ready"]
 
 

@@ -20,7 +20,7 @@ async def test_u1_a_task_given_good_input_succeeds(hw: Headway) -> None:
     assert await greet("Ada") == "hello Ada"
     job = await greet.enqueue("Ada")
     await hw.run_until_idle()
-    assert await job.result(timeout="10s") == "hello Ada"
+    assert await job.result(timeout="60s") == "hello Ada"
     assert (await job.status()).state == "succeeded"
 
 

@@ -37,7 +37,7 @@ async def test_u46_a_job_that_fails_twice_succeeds_at_the_third_attempt(hw: Head
 
     job = await work.enqueue()
     assert (await hw.run_until_idle()).settled == {"retry": 2, "succeed": 1}
-    assert await job.result(timeout="10s") == 3
+    assert await job.result(timeout="60s") == 3
     assert [attempt.attempt for attempt in await job.attempts()] == [1, 2]
 
 
@@ -122,7 +122,7 @@ async def test_u50_finished_jobs_leave_nothing_behind_in_the_process(
     for _ in range(2):
         made = await work.enqueue_many([{"number": number} for number in range(300)])
         for job in made:
-            await job.result(timeout="30s")
+            await job.result(timeout="60s")
         await worker.worker._executor.idle()
         before = before or asyncio.all_tasks()
     assert worker.worker._executor.running == {}

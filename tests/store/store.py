@@ -16,6 +16,7 @@ from psycopg.rows import dict_row
 
 from headway.core import codec
 from headway.core.failure import envelope
+from headway.core.flow import Advance
 from headway.core.ids import new_id
 from headway.core.verdict import Kind, Verdict
 from headway.store import connect, fleet, jobs
@@ -30,7 +31,17 @@ R = TypeVar("R")
 NOW = datetime(2040, 1, 1, 12, tzinfo=UTC)
 """A noon that no test waits for."""
 
-TABLES = ("job", "archive", "attempt", "worker", "duty", "queue", "awaited")
+TABLES = (
+    "job",
+    "archive",
+    "attempt",
+    "worker",
+    "duty",
+    "queue",
+    "awaited",
+    "unique_period",
+    "task",
+)
 TASK = "resize"
 _ENDS = ("succeed", "fail", "cancel")
 _numbers = itertools.count(1)
@@ -69,15 +80,53 @@ def ask(
     return Ask(Lane(queue, priority), cursor, room, tuple(tasks))
 
 
-def verdict(kind: Kind, *, result: Any = None, delay: float = 0.0, error: str = "") -> Verdict:
-    """A verdict as the engine would make it: what fails or is tried again carries an error."""
+def a_claim(job_id: UUID | str, number: int = 1) -> Claim:
+    """A claim that somebody may have had; only a real one comes from `claim`."""
+    return Claim(str(job_id), number, TASK, "", 1, 3, "q", 0, 1, None, "{}", None, None, None)
+
+
+def verdict(
+    kind: Kind,
+    *,
+    result: Any = None,
+    delay: float = 0.0,
+    error: str = "",
+    carried: Any = None,
+    children: Sequence[NewJob] | None = None,
+    **move: Any,
+) -> Verdict:
+    """A verdict as the engine would make it: what fails or is tried again carries an error, what
+    advances the next step (`move` are fields of it)."""
     failed = kind in ("fail", "retry", "cancel")
     return Verdict(
         kind,
         result=codec.encode(result) if kind == "succeed" else None,
         error=envelope("Oops", error or kind) if failed else None,
         delay=delay,
+        advance=step(delay=delay, **move) if kind == "advance" else None,
+        carried=None if carried is None else codec.encode(carried),
+        children=None if children is None else list(children),
     )
+
+
+def step(**fields: Any) -> Advance:
+    """The move to a step, with what a test does not care about filled in."""
+    given: dict[str, Any] = {
+        "step": "two",
+        "input": {},
+        "delay": 0.0,
+        "queue": "q",
+        "priority": 0,
+        "max_attempts": 3,
+        "key": None,
+        "key_limit": None,
+        "ordered": False,
+    }
+    given |= fields
+    given["input"] = codec.encode(given["input"])
+    if given["key"] is not None and given["key_limit"] is None:
+        given["key_limit"] = 1
+    return Advance(**given)
 
 
 class Store:
@@ -108,9 +157,27 @@ class Store:
     # -- commands, at this store's moment ---------------------------------------------------------
 
     def enqueue(self, **fields: Any) -> UUID:
+        """A new job. With a unique key that is taken: the job that has it."""
         job = new_job(**fields)
-        assert self.run(jobs.enqueue(self.target, [job], self.now)) == 1
-        return UUID(job.id)
+        taken = self.run(jobs.enqueue(self.target, [job], self.now))
+        return UUID(taken.get(job.id, job.id))
+
+    def admit(self, *keys: str) -> int:
+        """How many were let in under these keys, or under all that there are."""
+        lines = keys or [row["key"] for row in self.rows("select distinct key from job")]
+        wanted = [key for key in lines if key is not None]
+        with self.conn.transaction():
+            self.run(jobs.lock_keys(wanted))
+            return self.run(jobs.admit(self.target, wanted))
+
+    def declare(self, name: str = TASK, **fields: Any) -> None:
+        """What a worker would have declared of a task."""
+        given: dict[str, Any] = {"queue": "q", "priority": 0, "max_attempts": 3}
+        given |= {"keep_succeeded": "7 days", "keep_failed": "30 days"} | fields
+        columns = sql.SQL(", ").join(map(sql.Identifier, given))
+        values = sql.SQL(", ").join(sql.Placeholder() * len(given))
+        query = sql.SQL("insert into task (name, {}) values (%s, {})").format(columns, values)
+        self.eyes.execute(query, [name, *given.values()])
 
     def register(self, *, lease: float = 30, tasks: Sequence[str] = (TASK,)) -> int:
         return self.run(fleet.register("host:1", "0", 10, ["q"], tasks, lease, self.now))
@@ -121,8 +188,11 @@ class Store:
     def held(self, worker: int, **fields: Any) -> Claim:
         """A new job, claimed. Nothing else may be ready in its lane."""
         self.enqueue(**fields)
+        if fields.get("key") is not None:
+            assert self.admit(fields["key"]) == 1
         queue, priority = fields.get("queue", "q"), fields.get("priority", 0)
-        (claim,) = self.claim(worker, ask(queue, priority, tasks=[fields.get("task", TASK)]))
+        handler = "/".join(filter(None, (fields.get("task", TASK), fields.get("step"))))
+        (claim,) = self.claim(worker, ask(queue, priority, tasks=[handler]))
         return claim
 
     def settle(self, claim: Claim, kind: Kind, **fields: Any) -> bool:
@@ -130,6 +200,8 @@ class Store:
         settled = [Settled(claim, verdict(kind, **fields))]
         if kind in _ENDS:
             return not self.run(jobs.finish(self.target, settled, self.now))
+        if kind == "advance":
+            return not self.run(jobs.advance(self.target, settled, self.now))
         return not self.run(jobs.requeue(self.target, 0, settled, self.now))
 
     # -- looking ----------------------------------------------------------------------------------
@@ -148,12 +220,18 @@ class Store:
         """The row of `job`."""
         return next(iter(self.rows(_LIVE, str(job_id))), None)
 
+    def row(self, job_id: UUID | str) -> dict[str, Any]:
+        """The row of `job`, which must be there."""
+        row = self.live(job_id)
+        assert row is not None, f"job {job_id} does not live"
+        return row
+
     def archived(self, job_id: UUID | str) -> dict[str, Any] | None:
         """The row of `archive`."""
         return next(iter(self.rows(_ARCHIVED, str(job_id))), None)
 
     def attempts(self, job_id: UUID | str) -> list[dict[str, Any]]:
-        return self.rows("select * from attempt where job_id = %s order by claim", str(job_id))
+        return self.rows(_ATTEMPTS, str(job_id))
 
     def states(self, job_id: UUID | str) -> list[str]:
         """The labels of every row that there is of a job: one, or none."""
@@ -240,3 +318,4 @@ class Aside:
 
 _LIVE = "select *, state::text as state from job where id = %s"
 _ARCHIVED = "select *, state::text as state from archive where id = %s"
+_ATTEMPTS = "select *, outcome::text as outcome from attempt where job_id = %s order by claim"

@@ -33,9 +33,11 @@ def test_a_claim_says_everything_that_running_the_job_takes(store: Store, worker
         "mail",
         2,
         row["seq"],
+        None,
         '{"a": 1}',
         '{"timeout": 9.0}',
         '{"h": "v"}',
+        None,
     )
     assert (row["state"], row["worker_id"], row["claimed_at"]) == ("x", worker, NOW)
     assert (row["claim"], row["attempt"]) == (1, 1)

@@ -35,17 +35,23 @@ def _raised(by: Callable[[], Any]) -> psycopg.Error:
 
 
 @pytest.fixture
-def conn(db: Conn) -> Conn:
-    db.execute("create table item (id integer primary key, name text)")
-    db.execute("insert into item values (1, 'a'), (2, 'b')")
-    return db
+def conn(dsn: str) -> Iterator[Conn]:
+    """On a schema with a table to go wrong with."""
+    with psycopg.connect(dsn, autocommit=True) as maker:
+        maker.execute("drop schema if exists faults cascade; create schema faults")
+        maker.execute("create table faults.item (id integer primary key, name text)")
+        maker.execute("insert into faults.item values (1, 'a'), (2, 'b')")
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("set search_path = faults")
+            yield conn
+        maker.execute("drop schema faults cascade")
 
 
 @pytest.fixture
-def other(dsn: str, schema: str) -> Iterator[Conn]:
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("set search_path = {}").format(sql.Identifier(schema)))
-        yield conn
+def other(dsn: str, conn: Conn) -> Iterator[Conn]:
+    with psycopg.connect(dsn, autocommit=True) as another:
+        another.execute("set search_path = faults")
+        yield another
 
 
 def _timeout(conn: Conn, other: Conn) -> None:

@@ -11,8 +11,16 @@ from psycopg.errors import UntranslatableCharacter
 from headway.core.verdict import Verdict
 from headway.store import jobs
 from headway.store.jobs import Settled
-from headway.store.rows import Claim
-from tests.store.store import NOW, Aside, Store, ask, engine_connection, new_job, verdict
+from tests.store.store import (
+    NOW,
+    Aside,
+    Store,
+    a_claim,
+    ask,
+    engine_connection,
+    new_job,
+    verdict,
+)
 
 
 def test_the_archive_keeps_everything_that_the_row_said(store: Store, worker: int) -> None:
@@ -75,8 +83,12 @@ def test_i7_a_failure_keeps_its_error_and_a_row_for_the_attempt(store: Store, wo
         "worker_id": worker,
         "claim": 1,
         "attempt": 1,
+        "outcome": "f",
+        "task": "resize",
+        "queue": "q",
         "step": "",
         "error": row["error"],
+        "input": None,
     }
 
 
@@ -132,10 +144,7 @@ def test_what_was_lost_is_named_and_the_rest_is_written(store: Store, worker: in
     made = [new_job() for _ in range(4)]
     store.run(jobs.enqueue(store.target, made, store.now))
     claims = store.claim(worker)
-    lost, unknown = (
-        claims[1],
-        Claim(str(uuid4()), 1, "resize", "", 1, 3, "q", 0, 1, "{}", None, None),
-    )
+    lost, unknown = claims[1], a_claim(uuid4())
     lost.number = 9
     settled = [Settled(claim, verdict("succeed")) for claim in [*claims, unknown]]
     assert set(store.run(jobs.finish(store.target, settled, store.now))) == {lost.id, unknown.id}

@@ -19,12 +19,12 @@ import pytest
 from headway.core.state import MOVES, Move, State, leads_to
 from headway.core.verdict import Kind
 from headway.store import jobs
-from headway.store.rows import Claim
-from tests.store.store import TASK, Store, new_job
+from tests.store.store import Store, a_claim, new_job
 
 _LEASE = 1_000.0
 _TTL = 200.0
 _DELAY = 10.0
+_KEY = "room for one"
 _FILES = resources.files("headway.store") / "sql" / "moves"
 
 
@@ -52,11 +52,24 @@ def _enqueue(**fields: Any) -> Way:
 def _settle(kind: Kind, **fields: Any) -> Way:
     def run(store: Store, job_id: UUID, worker: int) -> None:
         row = store.live(job_id) or store.archived(job_id)
-        number = row["claim"] if row else 1
-        claim = Claim(str(job_id), number, TASK, "", 1, 3, "q", 0, 1, "{}", None, None)
-        store.settle(claim, kind, **fields)
+        store.settle(a_claim(job_id, row["claim"] if row else 1), kind, **fields)
 
     return Way(run)
+
+
+def _promote(**job: Any) -> Way:
+    return Way(
+        lambda store, job_id, worker: store.run(jobs.promote(store.target, None, 10, store.now)),
+        after=_DELAY,
+        job=job,
+    )
+
+
+def _revive(**job: Any) -> Way:
+    return Way(
+        lambda store, job_id, worker: store.run(jobs.revive(store.target, job_id, None, store.now)),
+        job=job,
+    )
 
 
 def _rescue(**fields: Any) -> Way:
@@ -68,23 +81,29 @@ def _rescue(**fields: Any) -> Way:
 
 
 WAYS: dict[Move, list[Way]] = {
-    Move.ENQUEUE: [_enqueue(), _enqueue(delay=_DELAY)],
+    Move.ENQUEUE: [
+        _enqueue(),
+        _enqueue(delay=_DELAY),
+        _enqueue(key="another"),
+        _enqueue(unique_key="of its own"),
+    ],
     Move.CLAIM: [Way(lambda store, job_id, worker: store.claim(worker))],
     Move.FINISH: [_settle("succeed"), _settle("fail"), _settle("cancel")],
+    Move.ADVANCE: [
+        _settle("advance"),
+        _settle("advance", delay=5),
+        _settle("advance", key="another"),
+    ],
+    Move.ADMIT: [
+        Way(lambda store, job_id, worker: store.admit(_KEY), job={"key": _KEY}),
+    ],
     Move.REQUEUE: [
         _settle("retry"),
         _settle("retry", delay=5),
         _settle("snooze", delay=5),
         _settle("release"),
     ],
-    Move.PROMOTE: [
-        Way(
-            lambda store, job_id, worker: store.run(
-                jobs.promote(store.target, None, 10, store.now)
-            ),
-            after=_DELAY,
-        )
-    ],
+    Move.PROMOTE: [_promote(), _promote(key=_KEY)],
     Move.CANCEL: [
         Way(
             lambda store, job_id, worker: store.run(jobs.cancel(store.target, job_id, store.now)),
@@ -97,9 +116,7 @@ WAYS: dict[Move, list[Way]] = {
         )
     ],
     Move.RESCUE: [_rescue(), _rescue(job={"max_attempts": 1}), _rescue(cancelling=True)],
-    Move.REVIVE: [
-        Way(lambda store, job_id, worker: store.run(jobs.revive(store.target, job_id, store.now)))
-    ],
+    Move.REVIVE: [_revive(), _revive(key=_KEY)],
 }
 
 
@@ -108,11 +125,14 @@ def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
     if state is None:
         return uuid4()
     delay = _DELAY if state is State.SCHEDULED else None
-    job_id = store.enqueue(ttl=_TTL, delay=delay, **way.job)
+    fields = way.job | ({"key": _KEY} if state is State.BLOCKED else {})
+    job_id = store.enqueue(ttl=_TTL, delay=delay, **fields)
+    if state not in (State.SCHEDULED, State.BLOCKED) and "key" in fields:
+        assert store.admit(_KEY) == 1
     match state:
-        case State.READY | State.SCHEDULED:
+        case State.READY | State.SCHEDULED | State.BLOCKED:
             pass
-        case State.BLOCKED | State.WAITING:
+        case State.WAITING:
             # Nothing leads here yet; the columns allow it and the moves must treat it right.
             store.rows("update job set state = %s where id = %s returning 1", state.value, job_id)
         case State.CANCELLED:
@@ -169,7 +189,7 @@ def test_every_move_has_a_file_and_every_file_a_move() -> None:
 
 _LABELS = "|".join([*(state.label for state in State), r"\(nothing\)"])
 _SIDE = rf"(?:{_LABELS})(?: \| (?:{_LABELS}))*"
-_ARROW = re.compile(rf"({_SIDE}) -> ({_SIDE})")
+_ARROW = re.compile(rf"({_SIDE}) -> ({_SIDE}|the same)")
 
 
 @pytest.mark.parametrize("move", Move, ids=lambda m: m.value)
@@ -177,8 +197,10 @@ def test_the_first_line_of_a_move_names_its_arrows(move: Move) -> None:
     opening = (_FILES / f"{move.value}.sql").read_text("utf-8").splitlines()[0]
     assert opening.startswith("-- ")
     named: dict[State | None, frozenset[State]] = {}
+    leads = frozenset[State]()
     for sources, targets in _ARROW.findall(opening):
+        if targets != "the same":
+            leads = frozenset(State.of_label(label) for label in targets.split(" | "))
         for source in sources.split(" | "):
-            state = None if source == "(nothing)" else State.of_label(source)
-            named[state] = frozenset(State.of_label(label) for label in targets.split(" | "))
+            named[None if source == "(nothing)" else State.of_label(source)] = leads
     assert named == MOVES[move]

@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from headway import store as store_package
@@ -116,16 +117,19 @@ def _read(nodes: list[dict[str, Any]], table: str) -> set[str]:
 _HOT = {
     "moves/claim": {"job_ready", "Tid Scan"},
     "moves/finish": {"job_pkey"},
+    "moves/advance": {"job_pkey"},
     "moves/requeue": {"job_pkey"},
+    "moves/admit": {"job_line", "job_holding", "Tid Scan"},
     "moves/promote": {"job_scheduled", "Tid Scan"},
     "moves/rescue": {"job_held", "Tid Scan"},
     "moves/expire": {"job_expiry", "Tid Scan"},
     "moves/cancel": {"job_pkey"},
-    "moves/withdraw": {"job_pkey"},
     "reads/held": {"job_pkey"},
     "reads/orphans": {"job_held"},
     "reads/lanes": {"job_ready"},
-    "reads/idle": {"job_ready", "job_scheduled", "job_held"},
+    "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_blocked", "job_holding"},
+    "reads/joined": {"job_blocked"},
+    "reads/lines": {"job_line", "job_holding"},
     "writes/progress": {"job_pkey"},
     "writes/await": {"job_pkey"},
 }
@@ -138,9 +142,12 @@ def test_a_hot_statement_reads_jobs_by_the_index_meant_for_it(full: Store, name:
     assert _read(nodes, "job") == _HOT[name]
 
 
-@pytest.mark.parametrize("name", [name for name in _FILES if name not in ("reads/queues",)])
+# Counts, and searches by a pattern, that people ask for.
+_WALK = ("reads/queues", "reads/matching")
+
+
+@pytest.mark.parametrize("name", [name for name in _FILES if name not in _WALK])
 def test_no_statement_walks_a_whole_table_of_jobs(full: Store, name: str) -> None:
-    """But for the counts that people ask for."""
     nodes = plan(full, samples(full.quiet)[name])
     walked = {
         node["Relation Name"]
@@ -151,7 +158,7 @@ def test_no_statement_walks_a_whole_table_of_jobs(full: Store, name: str) -> Non
     assert walked == set()
 
 
-@pytest.mark.parametrize("name", ["reads/outcome", "reads/job", "moves/revive", "moves/withdraw"])
+@pytest.mark.parametrize("name", ["reads/outcome", "reads/job", "moves/revive", "writes/edit"])
 def test_the_archive_is_read_by_id(full: Store, name: str) -> None:
     read = _read(plan(full, samples(full.quiet)[name]), "archive")
     assert read
@@ -163,12 +170,41 @@ def test_a_heartbeat_finds_its_row_by_key(full: Store) -> None:
     assert _read(nodes, "worker") == {"worker_pkey"}
 
 
-@pytest.mark.parametrize("name", ["moves/finish", "moves/requeue", "writes/progress", "reads/held"])
+@pytest.mark.parametrize(
+    "name",
+    ["moves/finish", "moves/advance", "moves/requeue", "writes/progress", "reads/held"],
+)
 def test_what_is_fenced_never_walks_the_dead_entries_of_held_jobs(full: Store, name: str) -> None:
     """The statistics know of no running job, so an index of running jobs looks empty to the planner;
     in truth it is full of dead entries."""
     nodes = plan(full, samples(full.quiet)[name])
     assert "job_held" not in _read(nodes, "job")
+
+
+@pytest.mark.parametrize(
+    "name", ["moves/enqueue", "moves/withdraw", "writes/retry", "writes/enqueue_by_name"]
+)
+def test_a_function_walks_no_table_of_jobs_on_anyones_connection(full: Store, name: str) -> None:
+    """Those who make jobs and look after them come on connections without the engine's settings."""
+    query = "select id from archive where state = 'f' limit 10"
+    failed = [str(row["id"]) for row in full.rows(query)]
+    made = [new_job(unique_key=f"u{n}", on_taken="skip") for n in range(10)]
+    statement = samples(full.quiet, ids=failed)[name]
+    if name == "moves/enqueue":
+        statement = jobs.enqueue(full.quiet, made, full.now)
+    with psycopg.connect(full.dsn) as conn:
+        full.run(statement, conn)
+        walked = conn.execute(
+            "select relname from pg_stat_xact_user_tables where schemaname = %s and seq_scan > 0 "
+            "and relname ~ '^(job|archive|attempt)'",
+            [full.schema],
+        ).fetchall()
+        conn.rollback()
+    # A partition without a page costs nothing to look at.
+    empty = "select coalesce(sum(pg_relation_size(relid)), 0) as size from pg_stat_user_tables "
+    empty += "where schemaname = %s and relname = any (%s)"
+    names = [name for (name,) in walked]
+    assert full.one(empty, full.schema, names)["size"] == 0, names
 
 
 def test_the_tables_are_as_full_as_they_are_said_to_be(full: Store) -> None:

@@ -45,6 +45,7 @@ def test_i7_a_retry_keeps_the_error_of_its_attempt(store: Store, worker: int) ->
         "worker_id": worker,
         "started_at": NOW,
         "finished_at": NOW,
+        "outcome": "r",
         "error": {"type": "Oops", "message": "first"},
     }
 

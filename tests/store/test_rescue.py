@@ -149,7 +149,7 @@ def test_one_sweep_may_end_some_and_send_others_round(store: Store, worker: int)
     with store.listening(store.target.work_channel, store.target.done_channel) as heard:
         assert _rescue(store) == (2, 3)
         spoken = heard()
-    assert sorted(spoken) == sorted(["ready 0 a", *(claim.id for claim in ended)])
+    assert sorted(spoken) == sorted(["ready 0 a", "failed", *(claim.id for claim in ended)])
     assert {store.states(claim.id)[0] for claim in again} == {"ready"}
     assert {store.states(claim.id)[0] for claim in ended} == {"failed"}
     assert store.count("awaited") == 0

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
+import psycopg
+import pytest
+
+from headway.core import codec
+from headway.core.verdict import Kind
 from headway.store import jobs
-from tests.store.store import NOW, Aside, Store, engine_connection
+from headway.store.rows import Claim
+from tests.store.store import NOW, Aside, Store, ask, engine_connection, new_job
 
 
 def test_a_revived_job_has_fresh_attempts_and_goes_on_counting_claims(
@@ -18,7 +25,7 @@ def test_a_revived_job_has_fresh_attempts_and_goes_on_counting_claims(
     (claim,) = store.claim(worker)
     store.settle(claim, "fail", error="two")
     store.advance(100)
-    assert store.run(jobs.revive(store.target, UUID(claim.id), store.now))
+    assert store.run(jobs.revive(store.target, UUID(claim.id), None, store.now))
     assert store.archived(claim.id) is None
     row = store.live(claim.id)
     assert row is not None
@@ -43,7 +50,7 @@ def test_a_revived_job_has_fresh_attempts_and_goes_on_counting_claims(
 def test_a_revived_job_does_not_hear_its_old_life(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.settle(claim, "fail")
-    store.run(jobs.revive(store.target, UUID(claim.id), store.now))
+    store.run(jobs.revive(store.target, UUID(claim.id), None, store.now))
     store.claim(worker)
     before = store.everything()
     assert not store.settle(claim, "succeed")
@@ -54,7 +61,7 @@ def test_a_scheduled_job_is_hurried(store: Store) -> None:
     job_id = store.enqueue(delay=3600.0)
     other = store.enqueue()
     with store.listening() as heard:
-        assert store.run(jobs.revive(store.target, job_id, store.now))
+        assert store.run(jobs.revive(store.target, job_id, None, store.now))
         assert heard() == ["ready 0 q"]
     row, between = store.live(job_id), store.live(other)
     assert row is not None
@@ -66,9 +73,182 @@ def test_a_scheduled_job_is_hurried(store: Store) -> None:
 def test_two_who_revive_at_the_same_time_make_one_job(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.settle(claim, "fail")
-    revive = jobs.revive(store.target, UUID(claim.id), store.now)
+    revive = jobs.revive(store.target, UUID(claim.id), None, store.now)
     with engine_connection(store.dsn) as conn, conn.transaction():
         assert store.run(revive, conn)
         second = Aside(store, revive).wait_until_it_waits()
     assert second.answer() is False
     assert store.states(claim.id) == ["ready"]
+
+
+def _fail(store: Store, worker: int, **fields: Any) -> UUID:
+    claim = store.held(worker, **fields)
+    assert store.settle(claim, "fail")
+    return UUID(claim.id)
+
+
+def _revive(store: Store, job_id: UUID | str, step: str | None = None) -> bool:
+    return store.run(jobs.revive(store.target, UUID(str(job_id)), step, store.now))
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_job_with_a_key_comes_back_into_its_line(
+    store: Store, worker: int, ordered: bool
+) -> None:
+    job_id = _fail(store, worker, key="k", key_limit=1, ordered=ordered)
+    waiting = store.enqueue(key="k", ordered=ordered)
+    with store.listening() as heard:
+        assert _revive(store, job_id)
+        assert heard() == ["blocked"]
+    row = store.row(job_id)
+    assert row == row | {
+        "state": "b",
+        "key": "k",
+        "key_limit": 1,
+        "ordered": ordered,
+        "holds": False,
+    }
+    assert row["seq"] > store.row(waiting)["seq"], "at its end"
+    assert store.admit("k") == 1
+    assert store.row(waiting)["holds"]
+
+
+def test_an_ordered_job_that_waits_for_its_retry_is_hurried_with_the_room_it_has(
+    store: Store, worker: int
+) -> None:
+    claim = store.held(worker, key="k", ordered=True)
+    store.settle(claim, "retry", delay=3600)
+    assert _revive(store, claim.id)
+    assert (store.row(claim.id)["state"], store.row(claim.id)["holds"]) == ("r", True)
+
+
+def test_one_that_freed_its_room_is_hurried_into_its_line(store: Store, worker: int) -> None:
+    claim = store.held(worker, key="k")
+    store.settle(claim, "retry", delay=3600)
+    assert _revive(store, claim.id)
+    assert (store.row(claim.id)["state"], store.row(claim.id)["holds"]) == ("b", False)
+
+
+@pytest.mark.parametrize("until_claimed", [False, True])
+def test_a_unique_key_that_is_free_is_taken_again(
+    store: Store, worker: int, until_claimed: bool
+) -> None:
+    fields: dict[str, Any] = {"unique_key": "u", "on_taken": "skip", "until_claimed": until_claimed}
+    job_id = _fail(store, worker, **fields)
+    assert _revive(store, job_id)
+    row = store.row(job_id)
+    assert (row["unique_key"], row["until_claimed"]) == ("u", until_claimed)
+    # One that is unique while it waits for its first claim has had that.
+    assert (store.enqueue(**fields) == job_id) is not until_claimed
+
+
+def test_a_unique_key_that_another_job_has_meanwhile_is_given_up(store: Store, worker: int) -> None:
+    job_id = _fail(store, worker, unique_key="u", on_taken="skip")
+    other = store.enqueue(unique_key="u", on_taken="skip")
+    assert other != job_id
+    assert _revive(store, job_id)
+    assert store.row(job_id)["unique_key"] is None
+    assert store.row(other)["unique_key"] == "u"
+    assert store.count("job") == 2
+
+
+def test_a_unique_key_that_is_being_taken_at_this_moment_is_not_had_twice(
+    store: Store, worker: int
+) -> None:
+    job_id = _fail(store, worker, unique_key="u", on_taken="skip")
+    taken = new_job(unique_key="u", on_taken="skip")
+    with engine_connection(store.dsn) as conn, conn.transaction():
+        store.run(jobs.enqueue(store.target, [taken], store.now), conn)
+        revive = jobs.revive(store.target, job_id, None, store.now)
+        waiting = Aside(store, revive).wait_until_it_waits()
+    assert isinstance(waiting.answer(), psycopg.errors.UniqueViolation)
+    assert store.states(job_id) == ["failed"], "nothing has changed"
+    assert store.run(jobs.retry([str(job_id)])) == [str(job_id)], (
+        "the function for people asks again"
+    )
+    assert store.row(job_id)["unique_key"] is None
+
+
+def _at_step_two(store: Store, worker: int, kind: Kind = "fail", **fields: Any) -> Claim:
+    """A flow that ended in its second step."""
+    claim = store.held(
+        worker, task="order", step="one", input={"n": 1}, carried=codec.Raw(b'{"a": 1}'), **fields
+    )
+    store.advance(1)
+    store.settle(
+        claim, "advance", step="two", input={"m": 2}, queue="two", priority=5, carried={"a": 2}
+    )
+    (second,) = store.claim(worker, ask("two", 5, tasks=["order/two"]))
+    assert store.settle(second, kind)
+    return second
+
+
+@pytest.mark.parametrize("step", [None, "two"])
+def test_a_flow_resumes_at_the_step_where_it_failed(
+    store: Store, worker: int, step: str | None
+) -> None:
+    claim = _at_step_two(store, worker)
+    assert _revive(store, claim.id, step)
+    row = store.row(claim.id)
+    assert row == row | {
+        "state": "r",
+        "step": "two",
+        "input": {"m": 2},
+        "carried": {"a": 2},
+        "queue": "two",
+        "priority": 5,
+        "attempt": 0,
+        "claim": 2,
+    }
+
+
+def test_a_flow_goes_back_to_an_earlier_step_with_what_that_had(store: Store, worker: int) -> None:
+    store.declare("order/one", queue="q", priority=7, max_attempts=11)
+    claim = _at_step_two(store, worker)
+    assert _revive(store, claim.id, "one")
+    row = store.row(claim.id)
+    assert row == row | {
+        "state": "r",
+        "step": "one",
+        "input": {"n": 1},
+        "carried": {"a": 1},
+        "queue": "q",
+        "priority": 7,
+        "max_attempts": 11,
+        "attempt": 0,
+        "claim": 2,
+    }
+    assert len(store.attempts(claim.id)) == 2, "its history stays"
+
+
+def test_a_step_that_was_done_twice_has_the_input_of_the_last_time(
+    store: Store, worker: int
+) -> None:
+    claim = _at_step_two(store, worker)
+    _revive(store, claim.id, "one")
+    row = store.row(claim.id)
+    store.advance(1)
+    store.run(jobs.edit(UUID(claim.id), "one", b'{"n": 9}'))
+    (claim,) = store.claim(worker, ask(row["queue"], row["priority"], tasks=["order/one"]))
+    store.settle(claim, "advance", step="two", input={"m": 3})
+    (claim,) = store.claim(worker, ask(tasks=["order/two"]))
+    store.settle(claim, "fail")
+    assert _revive(store, claim.id, "one")
+    assert store.row(claim.id)["input"] == {"n": 9}
+
+
+def test_a_step_where_the_job_never_was_is_refused(store: Store, worker: int) -> None:
+    claim = _at_step_two(store, worker)
+    before = store.everything()
+    assert not _revive(store, claim.id, "three")
+    assert store.everything() == before
+    waiting = store.enqueue(delay=60.0)
+    assert not _revive(store, waiting, "one"), "and so is a step for a job that still waits"
+
+
+def test_a_flow_that_succeeded_is_not_gone_back_to(store: Store, worker: int) -> None:
+    claim = _at_step_two(store, worker, "succeed")
+    before = store.everything()
+    assert not _revive(store, claim.id, "one")
+    assert not _revive(store, claim.id)
+    assert store.everything() == before

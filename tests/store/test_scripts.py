@@ -46,15 +46,22 @@ def test_the_revive_script_says_whether_there_was_anything_to_repeat(
     store.settle(done, "succeed")
     running, ready = store.held(worker), store.enqueue()
     answers = {
-        claim_id: _play(store, scripts.revive(store.target, UUID(str(claim_id)), store.now))
+        claim_id: _play(store, scripts.revive(store.target, UUID(str(claim_id)), None, store.now))
         for claim_id in (failed.id, done.id, running.id, ready)
     }
     assert list(answers.values()) == [True, False, False, False]
     with pytest.raises(JobNotFound):
-        _play(store, scripts.revive(store.target, uuid4(), store.now))
+        _play(store, scripts.revive(store.target, uuid4(), None, store.now))
 
 
-@pytest.mark.parametrize("script", [scripts.cancel, scripts.revive])
+@pytest.mark.parametrize(
+    "script",
+    [
+        lambda store: scripts.cancel(store.target, uuid4(), store.now),
+        lambda store: scripts.revive(store.target, uuid4(), None, store.now),
+    ],
+    ids=["cancel", "revive"],
+)
 def test_a_job_that_keeps_changing_hands_is_asked_for_again_but_not_for_ever(
     store: Store, script: Any
 ) -> None:
@@ -62,7 +69,7 @@ def test_a_job_that_keeps_changing_hands_is_asked_for_again_but_not_for_ever(
     asked: list[str] = []
 
     def slip_away() -> None:
-        playing = script(store.target, uuid4(), store.now)
+        playing = script(store)
         statement = next(playing)
         while True:
             asked.append(statement.name)

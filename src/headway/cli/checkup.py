@@ -75,7 +75,7 @@ def _workers(alive: Sequence[WorkerRow], queues: Sequence[QueueRow]) -> list[Fin
             )
             for worker in alive
         ]
-    waiting = sum(queue.ready + queue.scheduled + queue.running for queue in queues)
+    waiting = sum(queue.ready + queue.scheduled + queue.blocked + queue.running for queue in queues)
     words = "none is alive; start one: headway worker module:hw"
     if waiting:
         return [Finding("workers", "wrong", f"{words} (live jobs: {waiting})")]
@@ -86,6 +86,8 @@ def _queue(queue: QueueRow, max_wait: float | None) -> Finding:
     about = f"queue {queue.name}"
     age = max(0, queue.oldest_ready_age or 0)
     words = f"{queue.ready} ready, {queue.scheduled} scheduled, {queue.running} running"
+    if queue.blocked:
+        words += f", {queue.blocked} blocked"
     if queue.oldest_ready_age is not None:
         words += f", the oldest ready for {in_words(age)}"
     if queue.paused_at is not None:

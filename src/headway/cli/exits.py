@@ -13,6 +13,7 @@ from headway.errors import (
     HeadwayError,
     JobFailed,
     JobNotFound,
+    KeyTaken,
     ResultTimeout,
     SchemaMismatch,
 )
@@ -27,7 +28,7 @@ DEFECT = 4
 def exit_code(error: HeadwayError) -> int:
     """The code that a command ends with after this error."""
     match error:
-        case JobNotFound() | JobFailed() | ResultTimeout():
+        case JobNotFound() | JobFailed() | ResultTimeout() | KeyTaken():
             return DOES_NOT_HOLD
         case SchemaMismatch():
             return WRONG
@@ -49,3 +50,9 @@ class DoesNotHold(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         complain(self.message)
+
+
+class Refused(DoesNotHold):
+    """It could be done, but not like this."""
+
+    exit_code = WRONG

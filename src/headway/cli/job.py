@@ -1,38 +1,46 @@
-"""`headway job`: list, retry and cancel jobs. Showing and enqueuing one have files of their own."""
+"""`headway job`: the commands about jobs, and the list of them. The others have files of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import click
 
 from headway.app import Headway
-from headway.cli.exits import DoesNotHold
+from headway.cli.job_change import cancel
+from headway.cli.job_edit import edit
 from headway.cli.job_enqueue import enqueue
-from headway.cli.job_show import show
+from headway.cli.job_retry import retry
+from headway.cli.job_show import explain, show
 from headway.cli.options import as_json, database
 from headway.cli.output import ago, coloured_state, console, first_line, print_json, table
 from headway.core.duration import in_words
 from headway.core.state import State
-from headway.errors import JobNotFound
-from headway.handle import Job, JobStatus
+from headway.handle import JobStatus
 from headway.store import inspect
 from headway.store.rows import JobRow
 
-_PAYLOADS = {"input", "result", "headers", "progress", "expires_at", "cancelling"}
+_PAYLOADS = {
+    "input",
+    "result",
+    "headers",
+    "progress",
+    "expires_at",
+    "cancelling",
+    "keys",
+    "carried",
+}
 """Not read for a list, so not shown as if they were empty."""
 
 
 @click.group
 def job() -> None:
-    """List, show, retry, cancel and enqueue jobs."""
+    """List, show, explain, retry, edit, cancel and enqueue jobs."""
 
 
-job.add_command(show)
-job.add_command(enqueue)
+for command in (show, explain, retry, edit, cancel, enqueue):
+    job.add_command(command)
 
 
 @job.command("list")
@@ -44,6 +52,7 @@ job.add_command(enqueue)
     help="Only jobs in this state; repeat for more.",
 )
 @click.option("--task", help="Only jobs of this task.")
+@click.option("--step", help="Only jobs at this step of their flow.")
 @click.option("--queue", help="Only jobs of this queue.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @click.option("--before", type=click.UUID, metavar="ID", help="Only jobs older than this one.")
@@ -53,6 +62,7 @@ def list_jobs(
     hw: Headway,
     states: tuple[str, ...],
     task: str | None,
+    step: str | None,
     queue: str | None,
     limit: int,
     before: UUID | None,
@@ -62,7 +72,9 @@ def list_jobs(
     wanted = [State.of_label(label) for label in states] or None
     rows, server = hw.session.client.run_all_sync(
         [
-            inspect.jobs(states=wanted, task=task, queue=queue, before=before, limit=limit),
+            inspect.jobs(
+                states=wanted, task=task, step=step, queue=queue, before=before, limit=limit
+            ),
             inspect.server(),
         ]
     )
@@ -72,11 +84,12 @@ def list_jobs(
     if not rows:
         click.echo("no such jobs")
         return
-    shown = table("id!", "task", "queue", "state", "attempt>", "made", "")
+    shown = table("id!", "task", "step", "queue", "state", "attempt>", "made", "")
     for row in rows:
         shown.add_row(
             str(row.id),
             row.task,
+            row.step,
             row.queue,
             coloured_state(row.state.label),
             f"{row.attempt}/{row.max_attempts}",
@@ -86,60 +99,6 @@ def list_jobs(
     console().print(shown)
     if len(rows) == limit:
         click.echo(f"older ones: --before {rows[-1].id}")
-
-
-@job.command
-@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=click.UUID)
-@as_json
-@database
-def retry(hw: Headway, ids: tuple[UUID, ...], as_json: bool) -> None:
-    """Run failed, cancelled or expired jobs again with fresh attempts, or scheduled ones now."""
-    _change(hw, ids, as_json, "retried", lambda job: job.retry_sync(), "nothing to retry")
-
-
-@job.command
-@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=click.UUID)
-@as_json
-@database
-def cancel(hw: Headway, ids: tuple[UUID, ...], as_json: bool) -> None:
-    """Cancel jobs that wait, and have running ones stopped."""
-    _change(hw, ids, as_json, "cancelled", lambda job: job.cancel_sync(), "nothing to cancel")
-
-
-def _change(
-    hw: Headway,
-    ids: tuple[UUID, ...],
-    as_json: bool,
-    done: str,
-    change: Callable[[Job[Any]], bool],
-    otherwise: str,
-) -> None:
-    """Changes each job, says what became of it, and fails if any was not changed."""
-    answers: list[dict[str, object]] = []
-    refusals: list[str] = []
-    for job_id in ids:
-        handle = hw.job(job_id)
-        try:
-            changed, status = change(handle), handle.status_sync()
-        except JobNotFound as error:
-            answers.append({"id": job_id, done: False, "state": None})
-            refusals.append(str(error))
-            continue
-        answers.append({"id": job_id, done: changed, "state": status.state})
-        if not changed:
-            refusals.append(f"job {job_id} is {status.state}: {otherwise}")
-        elif not as_json:
-            click.echo(f"job {job_id} {_became(status, done)}")
-    if as_json:
-        print_json(answers)
-    if refusals:
-        raise DoesNotHold("; ".join(refusals))
-
-
-def _became(status: JobStatus, done: str) -> str:
-    if status.cancelling:
-        return f"was asked to stop; it runs on worker {status.worker}"
-    return f"{done}: it is {status.state}"
 
 
 def _narrow(row: JobRow) -> dict[str, object]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import click
 
 from headway.app import Headway
+from headway.calls import Options
+from headway.cli.arguments import read_arguments
 from headway.cli.loading import load_app
 from headway.cli.options import as_json, duration, place
 from headway.cli.output import print_json
 from headway.core import codec
-from headway.core.config import DEFAULT_QUEUE, DEFAULT_SCHEMA, check_name
+from headway.core.config import DEFAULT_SCHEMA, check_name
 from headway.core.duration import optional_seconds
 from headway.core.ids import new_id
-from headway.core.retry import Retry
-from headway.errors import InvalidInput
+from headway.core.keys import Key, Policy, Unique
+from headway.handle import Job
 from headway.store import jobs
-from headway.task import Options
 
 
 def moment(text: str) -> datetime:
@@ -51,6 +50,17 @@ def header(text: str) -> tuple[str, str]:
 @click.option("--priority", type=int, help="Higher goes first, within its queue.")
 @click.option("--queue", help="Another queue than the task's.")
 @click.option("--ttl", type=duration, metavar="DURATION", help="Expire it if it waits longer.")
+@click.option("--unique", metavar="KEY", help="Make no second job of this task and key.")
+@click.option(
+    "--on-taken",
+    type=click.Choice(["skip", "replace", "reject"]),
+    default="skip",
+    show_default=True,
+    help="What to do if another job has the unique key.",
+)
+@click.option("--concurrency-key", metavar="KEY", help="Only so many jobs of this key run at once.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="How many (default: 1).")
+@click.option("--ordered", is_flag=True, help="Run those of the key in the order of their making.")
 @click.option(
     "--header", "headers", type=header, multiple=True, metavar="NAME=VALUE", help="Repeatable."
 )
@@ -64,61 +74,62 @@ def enqueue(
     as_json: bool,
     dsn: str | None,
     schema: str | None,
+    unique: str | None,
+    on_taken: Policy,
+    concurrency_key: str | None,
+    limit: int | None,
+    ordered: bool,
     **options: Any,
 ) -> None:
     """Make a job of TASK with the arguments of a JSON object (`-` reads it from standard input).
 
-    Without --app nothing is known of the task: a call that does not fit fails when it runs.
+    TASK may be a flow, which starts at its first step. Without --app only what workers declared of
+    the task is known: a call that does not fit fails when it runs.
     """
-    call = _object(sys.stdin.read() if arguments == "-" else arguments)
+    call = read_arguments(arguments)
     options["headers"] = dict(headers) or None
+    if unique is not None:
+        options["unique"] = Unique(unique, policy=on_taken)
+    if concurrency_key is not None:
+        options["concurrency_key"] = Key(concurrency_key, limit=limit or 1, ordered=ordered)
+    elif limit or ordered:
+        raise click.UsageError("--limit and --ordered are about a --concurrency-key; give one")
     if app is None:
         hw = Headway(dsn, schema=schema or DEFAULT_SCHEMA, pool_size=1)
     else:
         hw = load_app(app, dsn=dsn, schema=schema)
     try:
         if app is None:
-            job_id = _unchecked(hw, task, call, Options(**options))
+            job = _unchecked(hw, task, call, Options(**options))
         else:
-            job_id = hw.get_task(task).using(**options).enqueue_sync(**call).id
+            job = hw.get_task(task).using(**options).enqueue_sync(**call)
     finally:
         hw.close_sync()
     if as_json:
-        print_json({"id": job_id, "task": task})
-    else:
-        click.echo(job_id)
+        print_json({"id": job.id, "task": task, "made": job.made})
+        return
+    click.echo(job.id)
+    if not job.made:
+        click.echo(f"nothing was made: that job has the unique key {unique!r}", err=True)
 
 
-def _unchecked(hw: Headway, task: str, call: dict[str, Any], options: Options) -> UUID:
+def _unchecked(hw: Headway, task: str, call: dict[str, Any], options: Options) -> Job[Any]:
     session, job_id = hw.session, new_id()
     check_name(task, "task name")
     encoded = codec.check_size(codec.encode(call), session.max_payload_bytes, "the input")
-    made = jobs.NewJob(
-        id=str(job_id),
-        queue=options.queue or DEFAULT_QUEUE,
-        task=task,
-        priority=options.priority or 0,
-        max_attempts=Retry().max_attempts,
-        input=codec.Raw(encoded),
-        at=options.at,
-        delay=optional_seconds(options.delay),
-        ttl=optional_seconds(options.ttl),
-        headers=dict(options.headers) if options.headers else None,
-    )
-    session.client.run_all_sync(
-        [jobs.enqueue(session.target, [made], session.clock.now())],
-        on_repeat=[jobs.withdraw([made.id])],
-    )
-    return job_id
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = codec.decode(text)
-    except ValueError as error:
-        raise InvalidInput(
-            f"the arguments are not JSON: {error}; quote them for the shell"
-        ) from None
-    if not isinstance(value, dict):
-        raise InvalidInput("the arguments must be a JSON object, like '{\"user_id\": 1}'")
-    return value  # pyright: ignore[reportUnknownVariableType]
+    unique, key = options.unique, options.concurrency_key
+    given: dict[str, Any] = {
+        "queue": options.queue,
+        "delay": optional_seconds(options.delay),
+        "at": options.at,
+        "priority": options.priority,
+        "ttl": optional_seconds(options.ttl),
+        "headers": codec.encode_document(options.headers) if options.headers else None,
+        "unique_key": unique.by if isinstance(unique, Unique) else None,
+        "on_taken": unique.policy if isinstance(unique, Unique) else "skip",
+        "concurrency_key": key.by if isinstance(key, Key) else None,
+        "limit": key.limit if isinstance(key, Key) else None,
+        "ordered": key.ordered if isinstance(key, Key) else None,
+    }
+    there = session.client.run_sync(jobs.enqueue_by_name(job_id, task, encoded, given))
+    return Job(session, there, None, made=there == job_id)

@@ -1,7 +1,8 @@
-"""`headway job show`: one job's whole story."""
+"""`headway job show` and `job explain`: one job's whole story, and why it does not run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -10,18 +11,36 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import ago, clean, coloured_state, console, print_json
-from headway.cli.why import why
+from headway.cli.output import ago, clean, coloured_state, console, print_json, table
 from headway.core import codec
 from headway.core.duration import in_words
 from headway.core.failure import Envelope
 from headway.errors import JobNotFound
 from headway.handle import JobStatus
 from headway.store import inspect
-from headway.store.rows import AttemptRow
+from headway.store.rows import AttemptRow, SuccessorRow
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_LINKS = {"dead-letter-of": "dead letter of", "failure-of": "called for"}
+"""Headers that name another job, and what that means."""
+
+
+@click.command
+@click.argument("job_id", metavar="ID", type=click.UUID)
+@as_json
+@database
+def explain(hw: Headway, job_id: UUID, as_json: bool) -> None:
+    """Why a job does not run, or what became of it; the most certain reason first."""
+    row, reasons = hw.session.client.run_all_sync([inspect.job(job_id), inspect.explain(job_id)])
+    if row is None:
+        raise JobNotFound(job_id)
+    if as_json:
+        print_json({"id": job_id, "state": row.state.label, "reasons": reasons})
+        return
+    for reason in reasons:
+        click.echo(clean(reason))
 
 
 @click.command
@@ -29,33 +48,44 @@ if TYPE_CHECKING:
 @as_json
 @database
 def show(hw: Headway, job_id: UUID, as_json: bool) -> None:
-    """Everything about one job: input, result, error, every failed attempt, why it does not run."""
-    now = hw.session.clock.now()
-    row, attempts, queues, workers, server = hw.session.client.run_all_sync(
+    """Everything about one job: input, result, error, its steps, every failed attempt, its links,
+    why it does not run."""
+    row, history, reasons, successors, server = hw.session.client.run_all_sync(
         [
             inspect.job(job_id),
             inspect.attempts(job_id),
-            inspect.queues(now),
-            inspect.workers(now),
+            inspect.explain(job_id),
+            inspect.successors(job_id),
             inspect.server(),
         ]
     )
     if row is None:
         raise JobNotFound(job_id)
-    status, reasons = JobStatus.of(row), why(row, queues, workers, server.now)
+    status = JobStatus.of(row)
+    why: list[str] = [] if status.finished else reasons
+    attempts = [attempt for attempt in history if attempt.error is not None]
     if as_json:
         fields = {name: getattr(status, name) for name in status.__slots__}
-        print_json({**fields, "attempts": attempts, "why": reasons})
+        links = {"history": history, "successors": successors}
+        print_json({**fields, "attempts": attempts, **links, "why": why})
         return
     screen = console()
-    _facts(screen, status, reasons, server.now)
+    _facts(screen, status, why, successors, server.now)
+    if status.step:
+        _history(screen, history, server.now)
     if status.error is not None:
         _error(screen, "error", status.error)
     for attempt in attempts:
         _error(screen, _about(attempt, server.now), attempt.error)
 
 
-def _facts(screen: Console, job: JobStatus, reasons: list[str], now: datetime) -> None:
+def _facts(
+    screen: Console,
+    job: JobStatus,
+    why: Sequence[str],
+    successors: Sequence[SuccessorRow],
+    now: datetime,
+) -> None:
     from rich.table import Table
 
     facts = Table.grid(padding=(0, 2))
@@ -63,9 +93,11 @@ def _facts(screen: Console, job: JobStatus, reasons: list[str], now: datetime) -
     facts.add_column(overflow="fold")
     facts.add_row("job", str(job.id))
     facts.add_row("task", job.task)
+    if job.step:
+        facts.add_row("step", job.step)
     facts.add_row("queue", f"{job.queue}, priority {job.priority}")
     facts.add_row("state", coloured_state(job.state))
-    for reason in reasons:
+    for reason in why:
         facts.add_row("why", clean(reason))
     facts.add_row("attempt", f"{job.attempt} of {job.max_attempts}")
     for name, moment in _moments(job):
@@ -77,9 +109,18 @@ def _facts(screen: Console, job: JobStatus, reasons: list[str], now: datetime) -
         facts.add_row("worker", str(job.worker))
     if job.progress is not None:
         facts.add_row("progress", _progress(job.progress))
+    for words in _keys(job.keys or {}):
+        facts.add_row("key", clean(words))
+    for name, other in (job.headers or {}).items():
+        if name in _LINKS:
+            facts.add_row(_LINKS[name], f"job {clean(other)}")
+    for made in successors:
+        facts.add_row("led to", f"job {made.id}: {made.task} in queue {made.queue}, {made.state}")
     if job.headers:
         facts.add_row("headers", _shown(job.headers))
     facts.add_row("input", _shown(job.input))
+    if job.carried is not None:
+        facts.add_row("flow state", _shown(job.carried))
     if job.state == "succeeded":
         facts.add_row("result", _shown(job.result))
     screen.print(facts)
@@ -95,9 +136,37 @@ def _moments(job: JobStatus) -> list[tuple[str, datetime | None]]:
     ]
 
 
+def _keys(keys: dict[str, Any]) -> list[str]:
+    words: list[str] = []
+    if key := keys.get("concurrency"):
+        order = ", in order" if keys.get("ordered") else ""
+        words.append(f"{key}: {keys.get('limit', 1)} at a time{order}")
+    if key := keys.get("unique"):
+        until = "until it is first claimed" if keys.get("until_claimed") else "until it has ended"
+        words.append(f"{key}: unique {until}")
+    return words
+
+
+def _history(screen: Console, history: Sequence[AttemptRow], now: datetime) -> None:
+    shown = table("step", "attempt>", "outcome", "took>", "when", "went to")
+    for attempt in history:
+        began, ended = attempt.started_at, attempt.finished_at
+        shown.add_row(
+            attempt.step,
+            str(attempt.attempt),
+            attempt.outcome,
+            "" if began is None else in_words(max(0, (ended - began).total_seconds())),
+            ago(ended, now),
+            attempt.next_step or "",
+        )
+    screen.print()
+    screen.print(shown)
+
+
 def _about(attempt: AttemptRow, now: datetime) -> str:
     worker = "" if attempt.worker is None else f", on worker {attempt.worker}"
-    return f"attempt {attempt.attempt} failed {ago(attempt.finished_at, now)}{worker}"
+    step = f" of {attempt.step}" if attempt.step else ""
+    return f"attempt {attempt.attempt}{step} failed {ago(attempt.finished_at, now)}{worker}"
 
 
 def _error(screen: Console, title: str, error: Envelope) -> None:

@@ -12,18 +12,23 @@ from headway.store import migrate as migrations
 
 @click.command
 @click.option("--sql", is_flag=True, help="Print the SQL of all migrations, and touch nothing.")
+@click.option(
+    "--roles",
+    is_flag=True,
+    help="Also make roles for producers, workers, readers and operators, named after the schema.",
+)
 @as_json
 @database
-def migrate(hw: Headway, sql: bool, as_json: bool) -> None:
-    """Create or upgrade Headway's schema, and nothing outside it.
+def migrate(hw: Headway, sql: bool, roles: bool, as_json: bool) -> None:
+    """Create or upgrade Headway's schema, and nothing outside it but roles, if asked to.
 
     Any number of these may run at once; each migration is applied once.
     """
     schema = hw.session.schema
     if sql:
-        click.echo(migrations.script(schema), nl=False)
+        click.echo(migrations.script(schema, roles=roles), nl=False)
         return
-    applied = hw.migrate_sync()
+    applied = hw.migrate_sync(roles=roles)
     if as_json:
         print_json({"schema": schema, "version": migrations.newest(), "applied": applied})
         return

@@ -37,6 +37,11 @@ def print_json(value: Any) -> None:
     click.echo(codec.encode_for_people(value))
 
 
+def print_json_line(value: Any) -> None:
+    """One of many documents on standard output, a line each, written at once."""
+    click.echo(codec.encode_document(value))
+
+
 def console() -> Console:
     """Standard output for people. What jobs hold is data: no markup is read in it."""
     from rich.console import Console

@@ -19,6 +19,7 @@ COMMANDS = {
     "worker-list": "headway.cli.workers:worker_list",
     "job": "headway.cli.job:job",
     "queue": "headway.cli.queue:queue",
+    "errors": "headway.cli.errors:errors",
     "health": "headway.cli.health:health",
 }
 """In the order of `headway --help`. A module is imported when its command is asked for."""

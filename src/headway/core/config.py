@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypedDict
 
-from headway.core.duration import Duration, seconds
+from headway.core.duration import Duration, optional_seconds, seconds
 from headway.errors import ConfigError
 
 DEFAULT_QUEUE = "default"
@@ -52,16 +52,24 @@ def database_url(given: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long finished jobs are kept before their partition is dropped."""
+    """How long finished jobs are kept, at least: partitions of whole days are dropped. None deletes a job
+    at once when it ends."""
 
-    succeeded: Duration = "7d"
-    failed: Duration = "30d"
-    """Failed, cancelled and expired jobs, and the attempts of all."""
+    succeeded: Duration | None = "7d"
+    failed: Duration | None = "30d"
+    """Failed, cancelled and expired jobs."""
 
     def __post_init__(self) -> None:
         for name in ("succeeded", "failed"):
-            if seconds(getattr(self, name), name=f"retention of {name} jobs") < 86_400:
-                raise ConfigError(f"retention of {name} jobs must be a day or more")
+            optional_seconds(getattr(self, name), name=f"retention of {name} jobs")
+
+    @property
+    def succeeded_seconds(self) -> float | None:
+        return optional_seconds(self.succeeded)
+
+    @property
+    def failed_seconds(self) -> float | None:
+        return optional_seconds(self.failed)
 
 
 class WorkerSettings(TypedDict, total=False):
@@ -76,6 +84,7 @@ class WorkerSettings(TypedDict, total=False):
     listen: bool
     processes: int
     batch: int
+    transactions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +109,12 @@ class WorkerOptions:
     batch: int = 500
     """The most jobs claimed, and the most verdicts settled, in one statement."""
 
+    transactions: int = 10
+    """The most connections for handlers with transaction=True; others of them wait for one."""
+
     def __post_init__(self) -> None:
+        if self.transactions < 1:
+            raise ConfigError(f"transactions {self.transactions} must be at least 1")
         if self.concurrency < 1:
             raise ConfigError(f"concurrency {self.concurrency} must be at least 1")
         if self.batch < 1:

@@ -6,16 +6,31 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec, Protocol
 from uuid import UUID
 
 from headway.core.failure import storable
+from headway.errors import ConfigError
 
+P = ParamSpec("P")
 Note = Callable[[dict[str, Any]], None]
 
 _LONGEST_NOTE = 1_000
 
 log = logging.getLogger("headway.job")
+
+
+class Made(Protocol):
+    """A job that is ready to be made."""
+
+    @property
+    def job(self) -> Any: ...
+
+
+class Enqueueable(Protocol[P]):
+    """A task, a flow or a step, or one with the options of a call."""
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Made: ...
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
@@ -48,6 +63,13 @@ class Context:
     """When the attempt times out, by this machine's clock; none without a timeout."""
     _note: Note = field(repr=False)
     _stopped: bool = field(default=False, repr=False)
+    step: str = ""
+    """Of a flow; empty for a plain task."""
+    state: Any = None
+    """What the flow carries along, if it does; `flow.state(ctx)` is the same with its type."""
+    children: list[Any] = field(default_factory=list[Any], repr=False)
+    """For the worker: the jobs made by `enqueue`."""
+    _conn: Any = field(default=None, repr=False)
 
     @property
     def cancelled(self) -> bool:
@@ -68,6 +90,32 @@ class Context:
         }
         return JobLogger(log, extra)
 
+    @property
+    def conn(self) -> Any:
+        """The connection whose transaction commits together with this attempt's success.
+
+        An `AsyncConnection` of psycopg in an async handler, a `Connection` in a plain one; only for
+        `transaction=True`.
+        """
+        if self._conn is None:
+            raise ConfigError(
+                f"{self.task} has no transaction of its own; define it with transaction=True"
+            )
+        return self._conn
+
+    async def enqueue(self, task: Enqueueable[P], *args: P.args, **kwargs: P.kwargs) -> UUID:
+        """Makes a job that exists if, and only if, this attempt succeeds; its id.
+
+        `task` may have options: `await ctx.enqueue(welcome.using(delay="10m"), user_id=1)`.
+        """
+        return self.enqueue_sync(task, *args, **kwargs)
+
+    def enqueue_sync(self, task: Enqueueable[P], *args: P.args, **kwargs: P.kwargs) -> UUID:
+        """As `enqueue`, for plain functions."""
+        made = task.call(*args, **kwargs).job
+        self.children.append(made)
+        return UUID(made.id)
+
     async def progress(self, percent: float, message: str = "") -> None:
         """Say how far the job is; shown by `status()`, the command line and the dashboard."""
         self.progress_sync(percent, message)
@@ -76,6 +124,10 @@ class Context:
         """As `progress`, for plain functions."""
         share = round(min(max(float(percent), 0.0), 100.0), 2)
         self._note({"percent": share, "message": storable(str(message), _LONGEST_NOTE)})
+
+    def lend(self, conn: Any) -> None:
+        """For the worker: the connection that `conn` is."""
+        self._conn = conn
 
     def stop(self) -> None:
         """For the worker: make `cancelled` true."""

@@ -1,22 +1,23 @@
-"""A task as the engine knows it: a function, read once, with everything that follows from it."""
+"""A handler as the engine knows it: a function, read once, with everything that follows from it."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, cast, get_type_hints
+from typing import Any, Literal
 
-from headway.core import codec
-from headway.core.config import check_name, check_priority
+from headway.core import codec, keys
+from headway.core.config import Retention, check_name, check_priority
 from headway.core.context import Context
 from headway.core.depends import Dependency
 from headway.core.duration import optional_seconds
+from headway.core.keys import Key, Unique
 from headway.core.retry import Retry
+from headway.core.signature import annotation, dependencies
 from headway.errors import ConfigError, InvalidInput
 
 ExecutorKind = Literal["async", "thread", "process"]
@@ -25,10 +26,11 @@ RESERVED = frozenset({"self", "conn"})
 
 @dataclass(frozen=True)
 class Definition:
-    """A task's function and options. Its annotations are read on first use, so that a module may
-    name types that are defined further down."""
+    """A task's function and options, or those of a flow's step. Annotations are read on first use, so
+    that a module may name types that are defined further down."""
 
     name: str
+    """Of the task, or of the flow."""
     function: Callable[..., Any] = field(repr=False)
     queue: str
     priority: int
@@ -37,30 +39,62 @@ class Definition:
     ttl: Any
     executor: ExecutorKind
     slots: int | None
+    step: str = ""
+    flow: Steps | None = field(default=None, repr=False)
+    own: frozenset[str] = frozenset()
+    """The options that a step has of its own: they go before a call's, which go before the flow's."""
+    delay: Any = None
+    transaction: bool = False
+    key: Key | None = None
+    unique: Unique | None = None
+    keep: Retention = field(default_factory=Retention)
+    dead_letter: str | None = None
+    on_failure: str | None = None
 
     def __post_init__(self) -> None:
-        check_name(self.name, "task name")
+        check_name(self.name, "flow name" if self.flow else "task name")
+        if "/" in self.name:
+            raise ConfigError(f"name {self.name!r} must not have a / in it: it parts flow and step")
+        if self.step:
+            check_name(self.step, "step name")
+        if "/" in self.step:
+            raise ConfigError(f"step name {self.step!r} must not have a / in it")
         check_name(self.queue, "queue")
         check_priority(self.priority)
         optional_seconds(self.timeout, name="timeout")
         optional_seconds(self.ttl, name="ttl")
+        optional_seconds(self.delay, name="delay")
+        if self.dead_letter is not None:
+            check_name(self.dead_letter, "dead_letter")
+        if self.on_failure == self.name:
+            raise ConfigError(
+                f"{self.name} cannot be called for its own failures; name another task"
+            )
         if self.slots is not None and self.slots < 1:
-            raise ConfigError(f"slots {self.slots} of task {self.name} must be at least 1")
+            raise ConfigError(f"slots {self.slots} of {self.handler} must be at least 1")
         if self.executor == "process" and "<locals>" in self.function.__qualname__:
             raise ConfigError(
-                f"task {self.name} runs in a process and must be defined at the top of a module, "
+                f"{self.handler} runs in a process and must be defined at the top of a module, "
                 "so that the process can import it"
+            )
+        if self.executor == "process" and self.transaction:
+            raise ConfigError(
+                f"{self.handler} runs in a process, which has no part in the worker's transaction; "
+                "leave out transaction=True or executor"
             )
         for parameter in self._signature.parameters.values():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise ConfigError(
-                    f"parameter {parameter} of task {self.name} has no name of its own in a stored "
+                    f"parameter {parameter} of {self.handler} has no name of its own in a stored "
                     "call; use named parameters"
                 )
             if parameter.name in RESERVED and not isinstance(parameter.default, Dependency):
-                raise ConfigError(
-                    f"task {self.name} cannot have a parameter named {parameter.name}"
-                )
+                raise ConfigError(f"{self.handler} cannot have a parameter named {parameter.name}")
+
+    @cached_property
+    def handler(self) -> str:
+        """What a worker knows it by: the task's name, or the flow's and the step's."""
+        return f"{self.name}/{self.step}" if self.step else self.name
 
     @cached_property
     def _signature(self) -> inspect.Signature:
@@ -105,37 +139,71 @@ class Definition:
             return codec.Parameters(self.function.__name__, fields)
         except (TypeError, ValueError) as error:
             raise ConfigError(
-                f"the parameters of task {self.name} cannot be stored: {error}"
+                f"the parameters of {self.handler} cannot be stored: {error}"
             ) from error
 
     @cached_property
     def result(self) -> codec.Shape[Any]:
-        """Reads stored results back as what the function says it returns."""
-        kind = annotation(self.function, "return")
+        """Reads stored results back as what the function says it returns; of a flow, plainly: any of
+        its steps may end it."""
+        kind = Any if self.flow is not None else annotation(self.function, "return")
         try:
             return codec.Shape(kind)
-        except TypeError:
+        except (TypeError, NameError):  # no type of JSON, or fields annotated for checkers only
             return codec.Shape(Any)
 
-    def encode_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """The stored form of a call; InvalidInput if it does not fit the signature."""
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name; InvalidInput if they do not fit the signature."""
         try:
-            bound = self.call_signature.bind(*args, **kwargs)
+            return self.call_signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise InvalidInput(f"{self.name}: {error}; it takes {self.call_signature}") from None
+            raise InvalidInput(f"{self.handler}: {error}; it takes {self.call_signature}") from None
+
+    def encode(self, arguments: Mapping[str, Any]) -> bytes:
+        """The stored form of a call; InvalidInput if a value does not fit its parameter."""
         try:
-            return self.parameters.encode(bound.arguments)
+            return self.parameters.encode(arguments)
         except InvalidInput as error:
-            raise type(error)(f"{self.name}: {error}") from error
+            raise type(error)(f"{self.handler}: {error}") from error
+
+    def key_of(self, key: Key | None, arguments: Mapping[str, Any]) -> str | None:
+        """The concurrency key of a call with these arguments."""
+        return None if key is None else keys.name(key.by, self._whole(arguments), "concurrency_key")
+
+    def unique_of(self, unique: Unique | None, arguments: Mapping[str, Any]) -> str | None:
+        """The unique key of a call with these arguments."""
+        return None if unique is None else keys.name(unique.by, self._whole(arguments), "unique")
 
     def check(self) -> None:
         """Reads everything that is read lazily, so that a worker fails at its start if at all."""
         _ = (self.parameters, self.dependencies, self.result)
+        self._check_chain()
         if self.executor == "process" and not self._is_importable():
             raise ConfigError(
-                f"task {self.name} runs in a process, which cannot find it: {self.function.__module__} "
-                f"has no task {self.function.__qualname__}; assign it to its function's name there"
+                f"{self.handler} runs in a process, which cannot find it: {self.function.__module__} "
+                f"has no {self.function.__qualname__}; assign it to its function's name there"
             )
+
+    def _check_chain(self) -> None:
+        step = None if self.flow is None else self.flow.following.get(self.step)
+        if step is None:
+            return
+        try:
+            step.call_signature.bind(None)
+        except TypeError:
+            raise ConfigError(
+                f"{step.handler} follows {self.step} and must take its result, one value; it takes "
+                f"{step.call_signature}"
+            ) from None
+
+    def _whole(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments with the defaults of those left out, as a key's function is to see them."""
+        defaults = {
+            name: parameter.default
+            for name, parameter in self.call_signature.parameters.items()
+            if parameter.default is not parameter.empty
+        }
+        return defaults | dict(arguments)
 
     def _is_importable(self) -> bool:
         found: Any = sys.modules.get(self.function.__module__)
@@ -144,62 +212,58 @@ class Definition:
         return getattr(getattr(found, "definition", None), "function", None) is self.function
 
 
-def dependencies(function: Callable[..., Any]) -> dict[str, Dependency]:
-    """The parameters of a function that are to be injected."""
-    return {
-        name: parameter.default
-        for name, parameter in parameters(function).items()
-        if isinstance(parameter.default, Dependency)
-    }
+@dataclass(eq=False)
+class Steps:
+    """The steps of one flow, as far as they have been declared."""
 
+    flow: str
+    state: codec.Shape[Any] | None = None
+    """How the state that the flow carries along is read; none if it carries none."""
+    initial: Callable[[], Any] = dict
+    """Makes that state for a job that brings none."""
+    key: Key | None = None
+    """The concurrency key of a job whose call brings none, for steps without a key of their own."""
+    steps: dict[str, Definition] = field(default_factory=dict[str, Definition])
+    following: dict[str, Definition] = field(default_factory=dict[str, Definition])
+    """For a step of a chain, the one that takes its result."""
 
-def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of anything that can be called; none where it does not tell (some builtins)."""
-    try:
-        return inspect.signature(function).parameters
-    except ValueError:
-        return {}
+    def add(self, definition: Definition) -> None:
+        if definition.step in self.steps:
+            raise ConfigError(
+                f"flow {self.flow} has a step {definition.step!r} already; give this one another name="
+            )
+        self.steps[definition.step] = definition
 
+    def first(self) -> Definition:
+        """The step that the flow starts at: the first one declared."""
+        if not self.steps:
+            raise ConfigError(f"flow {self.flow} has no steps yet; declare one with @flow.step")
+        return next(iter(self.steps.values()))
 
-def annotation(function: Callable[..., Any], name: str) -> Any:
-    """The type of one parameter; read alone, because others may name what is not importable."""
-    function = _written(function)
-    raw = inspect.get_annotations(function).get(name, Any)
+    def initial_state(self) -> Any:
+        """The state of a job that brings none."""
+        try:
+            return self.initial()
+        except TypeError as error:
+            raise InvalidInput(
+                f"the state of flow {self.flow} cannot be made without arguments ({error}); give its "
+                "fields defaults, or the job a state with using(state=...)"
+            ) from error
 
-    class Alone:
-        __annotations__ = {name: raw}
+    def read_state(self, text: str | bytes) -> Any:
+        """A stored state as its type."""
+        assert self.state is not None, "only a flow that carries state gets here"
+        try:
+            return self.state.decode(text)
+        except InvalidInput as error:
+            raise InvalidInput(f"the state of flow {self.flow}: {error}") from error
 
-    try:
-        hints = get_type_hints(
-            Alone,
-            globalns=getattr(function, "__globals__", {}),
-            localns=_enclosed(function),
-            include_extras=True,
-        )
-    except NameError as error:
-        raise ConfigError(
-            f"the annotation of {name} in {function.__qualname__} cannot be read: {error}; types of "
-            "a task's parameters must be importable where the function is defined"
-        ) from error
-    return hints[name]
-
-
-def _written(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as someone wrote it, whose names its annotations use: behind decorators and
-    partials, and the one that makes or calls an object."""
-    function = inspect.unwrap(function)
-    while isinstance(function, partial):
-        function = inspect.unwrap(cast("partial[Any]", function).func)  # type: ignore[redundant-cast]
-    if inspect.isclass(function):
-        return cast("Callable[..., Any]", function.__init__)
-    return function if inspect.isroutine(function) else type(function).__call__
-
-
-def _enclosed(function: Callable[..., Any]) -> dict[str, Any]:
-    """The variables of enclosing functions that it uses and that have a value by now."""
-    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    found: dict[str, Any] = {}
-    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
-        with suppress(ValueError):  # assigned further down
-            found[name] = cell.cell_contents
-    return found
+    def write_state(self, state: Any, most_bytes: int) -> bytes:
+        """The stored form of a state, checked by reading it back as the next step will."""
+        what = f"the state of flow {self.flow}"
+        try:
+            encoded = codec.encode(state)
+        except InvalidInput as error:
+            raise InvalidInput(f"{what} {error}") from error
+        self.read_state(encoded)
+        return codec.check_size(encoded, most_bytes, what)

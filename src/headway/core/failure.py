@@ -9,7 +9,10 @@ The names without a module are failures that no handler raised.
 from __future__ import annotations
 
 import traceback
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 INVALID_INPUT = "InvalidInput"
 INVALID_RESULT = "InvalidResult"
@@ -24,6 +27,22 @@ _LONGEST_TRACEBACK = 32_000
 _LONGEST_CHAIN = 10
 
 Envelope = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A job that failed: what `hw.failures()` yields and what an `on_failure` task is called with."""
+
+    job_id: UUID
+    task: str
+    step: str
+    queue: str
+    attempt: int
+    failed_at: datetime
+    error: Envelope
+    """`type`, `message`, `traceback` and `chain`."""
+    input: Any = None
+    headers: dict[str, str] | None = None
 
 
 def envelope(kind: str, message: str) -> Envelope:

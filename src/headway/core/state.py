@@ -1,22 +1,23 @@
 """The states of a job, the moves between them, and what always holds.
 
                         enqueue
-                           │
-            ┌──────────────┴──────────────┐
-            ▼                             ▼
-       SCHEDULED ───── promote ───────► READY ◄──────────── revive ──────────┐
-            ▲                           │   ▲                                │
+            ┌──────────────┼──────────────┐
+            ▼              ▼              ▼
+       SCHEDULED ──────────── promote ► READY ◄─────────────── revive ───────┐
+            ▲   └ promote ► BLOCKED ──► │   ▲                                │
+            │      (a key)         admit│   │                                │
             │                         claim │                                │
             │                           ▼   │                                │
             └──── requeue (delay) ──  RUNNING ── requeue (now), rescue       │
-                                        │                                    │
+                  advance (delay)       │        advance (or BLOCKED)        │
                                      finish, rescue                          │
                                         ▼                                    │
               SUCCEEDED      FAILED  CANCELLED  EXPIRED ─────────────────────┘
                                (cancel, expire: from SCHEDULED, READY, BLOCKED, WAITING)
 
-BLOCKED (waits for room under a key or limit) and WAITING (a workflow waits for an event) are live
-states like SCHEDULED; cancel and expire treat them alike.
+BLOCKED (waits for room under a key) and WAITING (a workflow waits for an event) are live states like
+SCHEDULED; cancel and expire treat them alike. A job with a key is never READY without room: where the
+diagram says READY, it goes to BLOCKED unless it holds some.
 
 Invariants, checked by the model after every command and cited in the SQL:
 
@@ -30,6 +31,9 @@ I5  An attempt is counted when it is claimed, and given back by a snooze or a re
 I6  What cannot run now is not READY: a SCHEDULED job becomes READY no earlier than its run_at.
 I7  A finished job keeps its input; a failed one keeps its error and a row for every attempt.
 I8  Nothing but a verdict, a cancellation, an expiry or a rescue ends a job.
+I9  A job with a key that is READY or RUNNING holds room under it; so does an ordered one that waits
+    for its next attempt or step; no other does. No job is given room while as many as its limit
+    hold some. Room is given by `admit` alone.
 
 Each move is one SQL file in `store/sql/moves`, and no other file writes `state`.
 """
@@ -75,6 +79,8 @@ class Move(Enum):
     ENQUEUE = "enqueue"
     CLAIM = "claim"
     FINISH = "finish"
+    ADVANCE = "advance"
+    ADMIT = "admit"
     REQUEUE = "requeue"
     PROMOTE = "promote"
     CANCEL = "cancel"
@@ -84,15 +90,18 @@ class Move(Enum):
 
 
 _PARKED = (State.READY, State.SCHEDULED, State.BLOCKED, State.WAITING)
+_WAKES = frozenset({State.READY, State.BLOCKED})
 _ENDS = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 
 MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     # From None: the job does not exist yet.
-    Move.ENQUEUE: {None: frozenset({State.READY, State.SCHEDULED})},
+    Move.ENQUEUE: {None: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.CLAIM: {State.READY: frozenset({State.RUNNING})},
     Move.FINISH: {State.RUNNING: _ENDS},
+    Move.ADVANCE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
+    Move.ADMIT: {State.BLOCKED: frozenset({State.READY})},
     Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED})},
-    Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY})},
+    Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY, State.BLOCKED})},
     # A running job is only asked to stop; its worker's verdict ends it.
     Move.CANCEL: {
         **{state: frozenset({State.CANCELLED}) for state in _PARKED},
@@ -101,10 +110,10 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     Move.EXPIRE: {state: frozenset({State.EXPIRED}) for state in _PARKED},
     Move.RESCUE: {State.RUNNING: frozenset({State.READY, State.FAILED, State.CANCELLED})},
     Move.REVIVE: {
-        State.SCHEDULED: frozenset({State.READY}),
-        State.FAILED: frozenset({State.READY}),
-        State.CANCELLED: frozenset({State.READY}),
-        State.EXPIRED: frozenset({State.READY}),
+        State.SCHEDULED: _WAKES,
+        State.FAILED: _WAKES,
+        State.CANCELLED: _WAKES,
+        State.EXPIRED: _WAKES,
     },
 }
 """For each move, the states it may start from and where it may lead. All other pairs change

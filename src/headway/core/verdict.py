@@ -6,15 +6,16 @@ The executor reports an `Outcome`; `decide` turns it into a `Verdict`; the settl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from headway.core import failure
 from headway.core.duration import seconds
 from headway.core.failure import Envelope
+from headway.core.flow import Advance
 from headway.core.retry import Retry
 from headway.errors import Fatal, Snooze
 
-Kind = Literal["succeed", "fail", "cancel", "retry", "snooze", "release"]
+Kind = Literal["succeed", "fail", "cancel", "advance", "retry", "snooze", "release"]
 
 
 # One or two of these are made for every job; frozen ones would take twice as long to make.
@@ -23,6 +24,19 @@ class Returned:
     """The handler returned; `result` is its value as JSON."""
 
     result: bytes
+    carried: bytes | None = None
+    """A flow's state, if it is to be written."""
+    children: list[Any] | None = None
+    """Jobs that the handler made, to exist with its success."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """The handler, a flow's step, returned where to go next."""
+
+    advance: Advance
+    carried: bytes | None = None
+    children: list[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +62,7 @@ class Stopped:
     by: Literal["cancel", "shutdown"]
 
 
-Outcome = Returned | Raised | Broke | Stopped
+Outcome = Returned | Moved | Raised | Broke | Stopped
 
 
 @dataclass(slots=True)
@@ -59,6 +73,19 @@ class Verdict:
     result: bytes | None = None
     error: Envelope | None = None
     delay: float = 0.0
+    advance: Advance | None = None
+    carried: bytes | None = None
+    children: list[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of what it stores, roughly."""
+        size = len(self.result or b"") + len(self.carried or b"")
+        if self.advance is not None:
+            size += len(self.advance.input)
+        if self.children is not None:
+            size += sum(len(memoryview(child.input)) for child in self.children)
+        return size
 
 
 RELEASE = Verdict("release")
@@ -70,8 +97,10 @@ def decide(
 ) -> Verdict:
     """What becomes of a job whose `attempt` ended in `outcome`. Total: it answers for everything."""
     match outcome:
-        case Returned(result):
-            return Verdict("succeed", result=result)
+        case Returned(result, carried, children):
+            return Verdict("succeed", result=result, carried=carried, children=children)
+        case Moved(move, carried, children):
+            return Verdict("advance", advance=move, carried=carried, children=children)
         case Stopped("cancel"):
             return CANCEL
         case Stopped():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 from uuid import UUID
 
 from headway.core import codec, failure
@@ -17,9 +17,11 @@ from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.retry import Retry
-from headway.core.verdict import Broke, Outcome, Raised, Returned, Stopped
+from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned, Stopped
+from headway.engine.books import Booked, Books
 from headway.engine.invoke import Injector, Overrides
 from headway.engine.processes import Processes
+from headway.engine.returned import outcome_of, state_of
 from headway.engine.threads import Abandoned, Threads
 from headway.errors import InvalidInput
 from headway.store.rows import Claim
@@ -43,7 +45,13 @@ class Running:
     task: asyncio.Task[None] | None = None
     reason: Reason | None = None
     """Why it is to stop, if it is."""
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Those that the job brought."""
     context: Context | None = None
+    settling: bool = False
+    """Its own transaction is being committed: nobody can stop it any more."""
+    next: Claim | None = None
+    """The same job at its next step, to be started when this has ended."""
     timer: asyncio.TimerHandle | None = None
     abandoned: asyncio.Future[Any] | None = None
     """Ends when a thread that would not stop does."""
@@ -59,6 +67,7 @@ class Handlers:
         processes: int,
         max_result: int,
         overrides: Overrides,
+        books: Books,
         stop: Callable[[str, Reason], None],
         note: Callable[[Claim, dict[str, Any]], None],
     ) -> None:
@@ -67,6 +76,7 @@ class Handlers:
         self._processes = Processes(processes, max_result)
         self._injector = Injector(overrides)
         self._max_result = max_result
+        self._books = books
         self._stop = stop
         self._note = note
 
@@ -75,27 +85,37 @@ class Handlers:
         self._processes.close()
         await self._injector.close()
 
-    async def outcome(self, running: Running) -> Outcome:
+    async def outcome(self, running: Running) -> Outcome | Booked:
         """What the attempt came to. Total: whatever the handler does, this returns."""
         definition = running.definition
         try:
             if running.reason is not None:
                 raise asyncio.CancelledError  # stopped before it began
             self._prepare(running)
+            arguments: dict[str, Any] = {}
+            try:
+                if definition.flow is not None and definition.flow.state is not None:
+                    self._context(running)
+                if definition.executor != "process":
+                    arguments = definition.parameters.decode(running.claim.input)
+            except InvalidInput as error:
+                return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)
             if definition.executor == "process":
                 return await self._processes.call(
                     definition,
                     self._context(running),
-                    running.claim.input,
+                    running.claim,
+                    running.options,
                     lambda: self._begin(running),
                     partial(self._note, running.claim),
                 )
-            try:
-                arguments = definition.parameters.decode(running.claim.input)
-            except InvalidInput as error:
-                return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)
+            if definition.transaction:
+                return await self._in_transaction(running, arguments)
             self._begin(running)
-            return self._returned(await self._call(running, arguments))
+            outcome = self._returned(running, await self._call(running, arguments))
+            if _may_wait(outcome):
+                return await self._settle_apart(running, outcome)
+            return outcome
         except asyncio.CancelledError as error:
             return _stopped(running) or Raised(error)
         except Abandoned as error:
@@ -106,6 +126,41 @@ class Handlers:
         finally:
             if running.timer is not None:
                 running.timer.cancel()
+
+    async def _in_transaction(
+        self, running: Running, arguments: dict[str, Any]
+    ) -> Outcome | Booked:
+        """The handler in a transaction that commits with its success, and only with that."""
+        lent = await self._books.lend(sync=running.definition.executor == "thread")
+        try:
+            self._context(running).lend(lent.conn)
+            self._begin(running)
+            outcome = self._returned(running, await self._call(running, arguments))
+            if not isinstance(outcome, Broke):
+                # From here on it is the database that decides: nothing is to stop it half way.
+                running.settling = True
+                if running.timer is not None:
+                    running.timer.cancel()
+                return await self._books.settle(lent, running.claim, outcome)
+        except Abandoned as error:
+            lent.abandon(error.done)
+            raise
+        except BaseException:
+            await lent.rollback()
+            raise
+        await lent.rollback()
+        return outcome
+
+    async def _settle_apart(self, running: Running, outcome: Returned | Moved) -> Outcome | Booked:
+        """Settles on a connection of its own what may have to wait for a transaction of someone else's:
+        in a batch it would hold up all the others."""
+        running.settling = True
+        lent = await self._books.lend(sync=False)
+        try:
+            return await self._books.settle(lent, running.claim, outcome)
+        except BaseException:
+            await lent.rollback()
+            raise
 
     async def _call(self, running: Running, arguments: dict[str, Any]) -> Any:
         definition = running.definition
@@ -125,13 +180,15 @@ class Handlers:
         return self._threads.call(definition.function, arguments)
 
     def _prepare(self, running: Running) -> None:
-        """The task's options, and the job's own where it brought some."""
-        running.timeout = running.definition.timeout_seconds
+        """The task's options, and the job's own where it brought some and the step has none."""
+        definition = running.definition
+        running.timeout = definition.timeout_seconds
         if running.claim.options is not None:
-            options = codec.decode(running.claim.options)
-            running.timeout = options.get("timeout", running.timeout)
-            if "retry" in options:
-                running.policy = running.definition.retry.with_stored(options["retry"])
+            options = running.options = codec.decode(running.claim.options)
+            if "timeout" not in definition.own:
+                running.timeout = options.get("timeout", running.timeout)
+            if "retry" in options and "retry" not in definition.own:
+                running.policy = definition.retry.with_stored(options["retry"])
 
     def _begin(self, running: Running) -> None:
         running.started = True
@@ -140,11 +197,10 @@ class Handlers:
                 running.timeout, self._stop, running.claim.id, "timeout"
             )
 
-    def _returned(self, value: Any) -> Outcome:
-        try:
-            return Returned(codec.check_size(codec.encode(value), self._max_result, "the result"))
-        except InvalidInput as error:
-            return Broke(failure.envelope_of(error, failure.INVALID_RESULT), again=False)
+    def _returned(self, running: Running, value: Any) -> Returned | Moved | Broke:
+        return outcome_of(
+            running.definition, value, running.context, running.options, self._max_result
+        )
 
     def _context(self, running: Running) -> Context:
         if running.context is None:
@@ -160,8 +216,17 @@ class Handlers:
                 deadline=None if timeout is None else wall() + timedelta(seconds=timeout),
                 _note=partial(_note_from_any_thread, loop, partial(self._note, claim)),
                 _stopped=running.reason is not None,
+                step=claim.step,
+                state=state_of(running.definition, claim.carried),
             )
         return running.context
+
+
+def _may_wait(outcome: Returned | Moved | Broke) -> TypeGuard[Returned | Moved]:
+    """Whether it makes jobs with unique keys, which an open transaction may have taken."""
+    return not isinstance(outcome, Broke) and any(
+        child.unique_key is not None for child in outcome.children or ()
+    )
 
 
 def _stopped(running: Running) -> Outcome | None:

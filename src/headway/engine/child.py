@@ -19,7 +19,9 @@ from headway.core import codec, failure
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.core.verdict import Broke, Moved, Returned
 from headway.engine.invoke import Injector
+from headway.engine.returned import outcome_of, state_of
 from headway.errors import Fatal, InvalidInput, Snooze
 
 
@@ -58,6 +60,8 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
             headers=request["headers"],
             deadline=request["deadline"] and datetime.fromisoformat(request["deadline"]),
             _note=note,
+            step=definition.step,
+            state=state_of(definition, request["carried"]),
         )
         try:
             arguments = definition.parameters.decode(codec.encode(request["input"]))
@@ -72,7 +76,9 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
                 result = definition.function(**arguments)
         finally:
             await injector.close()
-        return _result(result)
+        return _reply(
+            outcome_of(definition, result, context, request["options"], request["most_bytes"])
+        )
     except Snooze as snooze:
         return _snoozed(snooze)
     except BaseException as error:
@@ -82,11 +88,29 @@ async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) 
         return {"error": failure.envelope_of(error), "again": again}
 
 
-def _result(value: Any) -> dict[str, Any]:
-    try:
-        return {"result": codec.Raw(codec.encode(value))}
-    except InvalidInput as error:
-        return _failed(error, failure.INVALID_RESULT)
+def _reply(outcome: Returned | Moved | Broke) -> dict[str, Any]:
+    if isinstance(outcome, Broke):
+        return {"error": outcome.error, "again": outcome.again}
+    reply: dict[str, Any] = {"children": outcome.children}
+    if outcome.carried is not None:
+        reply["carried"] = codec.Raw(outcome.carried)
+    if isinstance(outcome, Moved):
+        # The input travels by itself: it is JSON already.
+        move = outcome.advance
+        reply["input"] = codec.Raw(move.input)
+        reply["advance"] = {
+            "step": move.step,
+            "delay": move.delay,
+            "queue": move.queue,
+            "priority": move.priority,
+            "max_attempts": move.max_attempts,
+            "key": move.key,
+            "key_limit": move.key_limit,
+            "ordered": move.ordered,
+        }
+    else:
+        reply["result"] = codec.Raw(outcome.result)
+    return reply
 
 
 def _snoozed(snooze: Snooze) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from headway.core.clock import Clock, monotonic
@@ -17,6 +18,7 @@ from headway.engine.claimer import Claimer, Plan
 from headway.engine.executor import Executor
 from headway.engine.service import Service, log
 from headway.engine.settler import Batch, Settler
+from headway.errors import HeadwayError
 from headway.store import jobs
 from headway.store.faults import is_about_data
 from headway.store.link import Link
@@ -45,10 +47,16 @@ class Exchange(Service):
         self._orphans_until = 0.0
         self._orphans_at = 0.0
         self._turning = asyncio.Lock()
+        self._freed = set[str]()
 
     def serve(self, executor: Executor) -> None:
         """Claims are for this executor."""
         self._executor = executor
+
+    def hand_on(self, key: str) -> None:
+        """Room under this key was freed elsewhere: the next of its line is due."""
+        self._freed.add(key)
+        self.wake()
 
     async def drain(self) -> None:
         """Claims nothing more; returns when no claim is under way either."""
@@ -64,20 +72,29 @@ class Exchange(Service):
         await self._adopt_orphans()
         await self._meet_lanes()
         asked_by = self.worker_id
-        batch, plan = self.settler.take(), self._plan()
+        batch = self.settler.take()
+        keys, self._freed = self._keys(batch), set[str]()
+        if keys:
+            self._claimer.hint()  # what gets the room may be ours to run
+        plan = self._plan()
         if not isinstance(plan, Plan):
-            if batch is None:
+            if batch is None and not keys:
                 return plan
             plan = None
-        answers = await self._send(batch, plan)
+        answers = await self._send(batch, keys, plan)
         if batch is not None:
-            self.settler.sent(batch, answers.get("finish", ()), answers.get("requeue", ()))
+            untouched = [*answers.get("advance", ()), *answers.get("requeue", ())]
+            self.settler.sent(batch, answers.get("finish", ()), untouched)
         if plan is not None and self._executor is not None:
             self._claimer.learn(plan, answers["claim"], answers.get("lanes"))
             self._receive(answers["claim"], asked_by)
         return 0
 
     async def close(self) -> None:
+        if self._freed:
+            # Told of it while the last turn was under way; the fleet has heard of it as well.
+            with suppress(HeadwayError):
+                await self._send(None, self._freed, None)
         await self._link.close()
 
     async def _meet_lanes(self) -> None:
@@ -96,18 +113,32 @@ class Exchange(Service):
             for claim in claims:
                 self.settler.add(claim, RELEASE)
 
+    def _keys(self, batch: Batch | None) -> set[str]:
+        """The concurrency keys under which there may be room when this batch has been settled."""
+        keys = self._freed
+        for settled in batch or ():
+            if settled.claim.key is not None or settled.verdict.advance is not None:
+                keys = keys | settled.touched_keys()
+        return keys
+
     def _plan(self) -> Plan | float | None:
         if self._executor is None or self.worker_id == 0 or self.draining:
             return None
         return self._claimer.next(self._executor.free, self._executor.running_of, self.poll)
 
-    async def _send(self, batch: Batch | None, plan: Plan | None) -> dict[str, Any]:
+    async def _send(self, batch: Batch | None, keys: set[str], plan: Plan | None) -> dict[str, Any]:
         target, now = self._link.target, self._clock.now()
         sending: dict[str, Statement[Any]] = {}
         if batch is not None and batch.finish:
             sending["finish"] = jobs.finish(target, batch.finish, now)
+        if batch is not None and batch.advance:
+            sending["advance"] = jobs.advance(target, batch.advance, now)
         if batch is not None and batch.requeue:
             sending["requeue"] = jobs.requeue(target, self.worker_id, batch.requeue, now)
+        # Room is handed on in the transaction that frees it, and what gets it may be claimed there.
+        if keys:
+            sending["lock"] = jobs.lock_keys(keys)
+            sending["admit"] = jobs.admit(target, keys)
         if plan is not None:
             if plan.full:
                 sending["lanes"] = jobs.lanes(self._claimer.queues)
@@ -115,6 +146,7 @@ class Exchange(Service):
         try:
             return dict(zip(sending, await self._link.run_all(*sending.values()), strict=True))
         except BaseException as error:
+            self._freed |= keys
             if plan is not None:
                 self._claimer.failed()
                 self._orphans_until = monotonic() + _ORPHANS_APPEAR_WITHIN

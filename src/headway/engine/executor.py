@@ -12,8 +12,9 @@ from typing import Any
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
-from headway.core.verdict import Verdict, decide
+from headway.core.verdict import CANCEL, RELEASE, Verdict, decide
 from headway.engine.attempt import Handlers, Reason, Running
+from headway.engine.books import Booked, Books
 from headway.engine.invoke import Overrides
 from headway.engine.settler import Settler
 from headway.store.rows import Claim
@@ -35,6 +36,7 @@ class Executor:
         processes: int,
         max_result: int,
         overrides: Overrides,
+        books: Books,
         on_end: Callable[[Definition], None],
         on_note: Callable[[], None],
     ) -> None:
@@ -49,6 +51,7 @@ class Executor:
             processes=processes,
             max_result=max_result,
             overrides=overrides,
+            books=books,
             stop=self.stop,
             note=self._note,
         )
@@ -67,21 +70,20 @@ class Executor:
     def running(self) -> Mapping[str, Running]:
         return self._running
 
-    def running_of(self, task: str) -> int:
-        return self._running_of[task]
+    def running_of(self, handler: str) -> int:
+        return self._running_of[handler]
 
     def start(self, claims: Sequence[Claim]) -> None:
         """Starts claimed jobs, in their order."""
         loop = asyncio.get_running_loop()
         now = monotonic()
         for claim in sorted(claims, key=_order) if len(claims) > 1 else claims:
-            if claim.id in self._running:
-                # Lost, given up by others and claimed again, while its old handler still winds down.
-                self._settler.add(claim, _LATER)
+            if (before := self._running.get(claim.id)) is not None:
+                self._follow(before, claim)
                 continue
-            running = Running(claim, self._definitions[claim.task], now)
+            running = Running(claim, self._definitions[claim.handler], now)
             self._running[claim.id] = running
-            self._running_of[claim.task] += 1
+            self._running_of[running.definition.handler] += 1
             self._taken += 1
             running.task = loop.create_task(self._run(running))
         if self._running:
@@ -92,6 +94,9 @@ class Executor:
         running = self._running.get(job_id)
         if running is None or running.reason is not None or running.task is None:
             return
+        if running.settling:
+            self._give_back_next(running, CANCEL if reason == "cancel" else RELEASE)
+            return
         running.reason = reason
         if running.context is not None:
             running.context.stop()
@@ -100,6 +105,7 @@ class Executor:
 
     def stop_all(self, reason: Reason, *, unstarted_only: bool = False) -> None:
         for running in list(self._running.values()):
+            self._give_back_next(running, RELEASE)
             if not (unstarted_only and running.started):
                 self.stop(running.claim.id, reason)
 
@@ -118,8 +124,13 @@ class Executor:
     async def _run(self, running: Running) -> None:
         running.entered = True
         claim = running.claim
+        outcome = await self._handlers.outcome(running)
+        if isinstance(outcome, Booked):
+            self._end(running)
+            self._settler.count(claim, outcome.verdict)
+            return
         verdict = decide(
-            await self._handlers.outcome(running),
+            outcome,
             running.policy or running.definition.retry,
             claim.attempt,
             claim.max_attempts,
@@ -142,8 +153,24 @@ class Executor:
                 extra=_about(running.claim),
             )
             running.abandoned.add_done_callback(lambda done: self._bury(running, done))
+        if running.next is not None:
+            self.start([running.next])
         if not self._running:
             self._idle.set()
+
+    def _follow(self, before: Running, claim: Claim) -> None:
+        """Takes in a claim of a job that is here already."""
+        if before.settling and before.next is None:
+            # The next step, claimed before the answer to the commit of the one before is here.
+            before.next = claim
+        else:
+            # Lost, given up by others and claimed again, while its old handler still winds down.
+            self._settler.add(claim, _LATER)
+
+    def _give_back_next(self, running: Running, verdict: Verdict) -> None:
+        if running.next is not None:
+            self._settler.add(running.next, verdict)
+            running.next = None
 
     def _bury(self, running: Running, done: asyncio.Future[Any]) -> None:
         if not done.cancelled():
@@ -152,7 +179,7 @@ class Executor:
 
     def _free_slot(self, running: Running) -> None:
         self._taken -= 1
-        self._running_of[running.claim.task] -= 1
+        self._running_of[running.definition.handler] -= 1
         self._on_end(running.definition)
 
     def _note(self, claim: Claim, progress: dict[str, Any]) -> None:
@@ -169,6 +196,7 @@ def _about(claim: Claim) -> dict[str, Any]:
     return {
         "job_id": claim.id,
         "task": claim.task,
+        "step": claim.step,
         "attempt": claim.attempt,
         "queue": claim.queue,
     }
@@ -180,13 +208,15 @@ def _report(claim: Claim, verdict: Verdict) -> None:
     extra = _about(claim)
     match verdict.kind:
         case "fail":
-            log.error("%s %s failed: %s", claim.task, claim.id, what, extra=extra)
+            log.error("%s %s failed: %s", claim.handler, claim.id, what, extra=extra)
         case "retry":
             tries = f"{claim.attempt} of {claim.max_attempts}"
             again = in_words(verdict.delay)
             log.warning(
                 "%s %s attempt %s failed, next in %s: %s",
-                claim.task, claim.id, tries, again, what, extra=extra,
+                claim.handler, claim.id, tries, again, what, extra=extra,
             )  # fmt: skip
+        case "advance" | "succeed":
+            pass
         case _:
-            log.info("%s %s: %s", claim.task, claim.id, verdict.kind, extra=extra)
+            log.info("%s %s: %s", claim.handler, claim.id, verdict.kind, extra=extra)

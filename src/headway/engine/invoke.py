@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from headway.core.context import Context
-from headway.core.definition import annotation, dependencies, parameters
 from headway.core.depends import Dependency
+from headway.core.signature import annotation, dependencies, parameters
 from headway.engine.threads import carried
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]

@@ -18,10 +18,14 @@ from typing import Any
 from headway.core import codec, failure
 from headway.core.context import Context
 from headway.core.definition import Definition
-from headway.core.verdict import Broke, Outcome, Raised, Returned
+from headway.core.flow import Advance
+from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned
 from headway.engine.child import serve
-from headway.errors import InvalidInput, Snooze
+from headway.errors import Snooze
+from headway.store.documents import NewJob
+from headway.store.rows import Claim
 
+_CHILDREN = codec.Shape[list[NewJob]](list[NewJob])
 _spawn = multiprocessing.get_context("spawn")
 _DIES_WITHIN = 1.0
 
@@ -59,7 +63,8 @@ class Processes:
         self,
         definition: Definition,
         context: Context,
-        input_: str,
+        claim: Claim,
+        options: dict[str, Any],
         started: Callable[[], None],
         note: Callable[[dict[str, Any]], None],
     ) -> Outcome:
@@ -74,7 +79,10 @@ class Processes:
                 {
                     "module": definition.function.__module__,
                     "name": definition.function.__qualname__,
-                    "input": codec.Raw(input_.encode()),
+                    "input": codec.Raw(claim.input.encode()),
+                    "carried": claim.carried,
+                    "options": options,
+                    "most_bytes": self._max_result,
                     "job_id": str(context.job_id),
                     "queue": context.queue,
                     "attempt": context.attempt,
@@ -125,11 +133,13 @@ class Processes:
             return Raised(Snooze(reply["snooze"]))
         if "error" in reply:
             return Broke(reply["error"], again=reply["again"])
-        try:
-            encoded = codec.encode(reply["result"])
-            return Returned(codec.check_size(encoded, self._max_result, "the result"))
-        except InvalidInput as error:
-            return Broke(failure.envelope_of(error, failure.INVALID_RESULT), again=False)
+        carried = codec.encode(reply["carried"]) if "carried" in reply else None
+        made = reply.get("children")
+        children = None if made is None else _CHILDREN.decode(codec.encode(made))
+        if "advance" in reply:
+            move = Advance(input=codec.encode(reply["input"]), **reply["advance"])
+            return Moved(move, carried, children)
+        return Returned(codec.encode(reply["result"]), carried, children)
 
 
 class _Conversation:

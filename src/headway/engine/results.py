@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from uuid import UUID
 
 from headway.engine.service import Service
 from headway.store.connect import Target
@@ -30,15 +29,15 @@ class Results(Service):
         if self._listener is not None:
             await self._tried.wait()
 
-    async def wait(self, job_id: UUID, tries: int, most: float | None) -> None:
-        """Returns when the job may have ended: told so, or it is time to look."""
+    async def wait(self, word: str, tries: int, most: float | None) -> None:
+        """Returns when `word` (a job's id, or "failed") was heard, or when it is time to look."""
         seconds = patience(self._hears, tries)
         told = asyncio.get_running_loop().create_future()
-        self._waiting[str(job_id)].add(told)
+        self._waiting[word].add(told)
         try:
             await asyncio.wait([told], timeout=seconds if most is None else min(seconds, most))
         finally:
-            self._forget(str(job_id), told)
+            self._forget(word, told)
 
     async def turn(self) -> float | None:
         if self._listener is None:

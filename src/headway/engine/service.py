@@ -19,6 +19,7 @@ log = logging.getLogger("headway.worker")
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+_CANCEL_AGAIN = 0.5
 
 
 class Service(ABC):
@@ -60,11 +61,13 @@ class Service(ABC):
         """Lets the turn under way finish (one that only waits is cancelled), and no other begin."""
         self._ending.set()
         self.wake()
-        if self._task is not None and self.waits_long:
-            self._task.cancel()
-        if self._task is not None:
-            await asyncio.wait([self._task])
-            self._task = None
+        while self._task is not None and not self._task.done():
+            # Again and again: before Python 3.12 a cancellation that arrives together with what was
+            # waited for is lost (asyncio.wait_for, inside the driver).
+            if self.waits_long:
+                self._task.cancel()
+            await asyncio.wait([self._task], timeout=_CANCEL_AGAIN if self.waits_long else None)
+        self._task = None
 
     async def _run(self) -> None:
         try:

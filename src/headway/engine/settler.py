@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
 from headway.core import failure
 from headway.core.verdict import CANCEL, Verdict
-from headway.store.jobs import Settled
+from headway.store.documents import Settled
 from headway.store.rows import Claim
 
 log = logging.getLogger("headway.worker")
@@ -26,13 +27,26 @@ _MOST_BYTES = 8 * 1024 * 1024
 
 @dataclass(slots=True)
 class Batch:
-    """Verdicts sent together: those that end jobs and those that send them round again."""
+    """Verdicts sent together: those that end jobs, that move flows on, that send jobs round again."""
 
-    finish: list[Settled]
-    requeue: list[Settled]
+    finish: list[Settled] = field(default_factory=list[Settled])
+    advance: list[Settled] = field(default_factory=list[Settled])
+    requeue: list[Settled] = field(default_factory=list[Settled])
 
     def __len__(self) -> int:
-        return len(self.finish) + len(self.requeue)
+        return len(self.finish) + len(self.advance) + len(self.requeue)
+
+    def __iter__(self) -> Iterator[Settled]:
+        return chain(self.finish, self.advance, self.requeue)
+
+    def add(self, settled: Settled) -> None:
+        match settled.verdict.kind:
+            case "succeed" | "fail" | "cancel":
+                self.finish.append(settled)
+            case "advance":
+                self.advance.append(settled)
+            case "retry" | "snooze" | "release":
+                self.requeue.append(settled)
 
 
 class Settler:
@@ -56,6 +70,11 @@ class Settler:
         self._empty.clear()
         self._wake()
 
+    def count(self, claim: Claim, verdict: Verdict) -> None:
+        """Takes in a verdict that was settled elsewhere, in the handler's own transaction."""
+        self._unsettled += 1
+        self._close(Settled(claim, verdict), lost=False)
+
     @property
     def unsettled(self) -> int:
         return self._unsettled
@@ -72,13 +91,12 @@ class Settler:
         """The next batch to send, if there is one."""
         if not self._waiting:
             return None
-        batch, count, size = Batch([], []), 0, 0
+        batch, count, size = Batch(), 0, 0
         while self._waiting and count < self._size and size < _MOST_BYTES:
             settled = self._waiting.popleft()
             count += 1
-            size += len(settled.verdict.result or b"")
-            ends = settled.verdict.kind in ("succeed", "fail", "cancel")
-            (batch.finish if ends else batch.requeue).append(settled)
+            size += settled.verdict.size
+            batch.add(settled)
         return batch
 
     def sent(self, batch: Batch, lost: Sequence[str], untouched: Sequence[str]) -> None:
@@ -87,7 +105,7 @@ class Settler:
         gone, stopped = set(lost), set(untouched)
         for settled in batch.finish:
             self._close(settled, lost=settled.claim.id in gone)
-        for settled in batch.requeue:
+        for settled in chain(batch.advance, batch.requeue):
             if settled.claim.id in stopped:
                 # Lost, or cancelled while it ran: only one of them can still be ended.
                 self._waiting.appendleft(Settled(settled.claim, CANCEL))
@@ -96,7 +114,7 @@ class Settler:
 
     def unsent(self, batch: Batch) -> None:
         """The database could not be reached: the batch goes first when it can."""
-        self._waiting.extendleft([*reversed(batch.requeue), *reversed(batch.finish)])
+        self._waiting.extendleft(reversed(list(batch)))
 
     def refused(self, batch: Batch, error: BaseException) -> None:
         """The server refused a batch for what is in it: try smaller ones, down to the culprit."""
@@ -104,7 +122,7 @@ class Settler:
             self._size = max(1, len(batch) // 2)
             self.unsent(batch)
             return
-        (settled,) = batch.finish or batch.requeue
+        (settled,) = batch
         kind = settled.verdict.kind
         log.error("%s of job %s was refused: %s", kind, settled.claim.id, error)
         if settled.verdict.error and settled.verdict.error.get("type") == failure.INVALID_RESULT:

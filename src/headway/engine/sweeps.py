@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.clock import Clock, monotonic
-from headway.core.config import Retention
 from headway.engine.scan import ScanBudget
 from headway.engine.service import Service, log
 from headway.store import fleet, jobs
@@ -31,7 +30,7 @@ class Sweep:
     due_at: float = 0.0
 
 
-def sweeps(target: Target, keep: Retention, lease: float) -> list[Sweep]:
+def sweeps(target: Target, lease: float) -> list[Sweep]:
     """Every duty but promotion, which has a moment of its own."""
     return [
         Sweep(
@@ -53,7 +52,7 @@ def sweeps(target: Target, keep: Retention, lease: float) -> list[Sweep]:
         Sweep("forget", lambda now: fleet.forget(now), 300.0, lambda done: None),
         Sweep(
             "partitions",
-            lambda now: fleet.partitions(keep, now),
+            lambda now: fleet.partitions(now),
             600.0,
             lambda done: f"made {done[0]} partitions, dropped {done[1]}" if any(done) else None,
         ),
@@ -68,11 +67,20 @@ class Duty(Service):
         self._link = link
         self._clock = clock
         self._on_duty = False
+        self._owed = False
+        """Something was said that only a full scan is sure to find."""
 
     def duty(self, ours: bool) -> None:
         if ours and not self._on_duty:
+            self._owed = True
             self.wake()
         self._on_duty = ours
+
+    def hint(self) -> None:
+        """There may be something to do, for the worker whose duty it is."""
+        if self._on_duty:
+            self._owed = True
+            self.wake()
 
 
 class Sweeper(Duty):
@@ -108,22 +116,24 @@ class Promoter(Duty):
         self._since: datetime | None = None
         self._budget = ScanBudget()
 
-    def later(self) -> None:
-        """Something was scheduled: it may be due before what is slept for."""
-        if self._on_duty:
-            self.wake()
-
     async def turn(self) -> float | None:
         began, full = monotonic(), self._budget.allows()
+        owed, self._owed = self._owed, False
         since = None if full else self._since
-        promoted = await self._link.run(
-            jobs.promote(self._link.target, since, _BATCH, self._clock.now())
-        )
+        try:
+            promoted = await self._link.run(
+                jobs.promote(self._link.target, since, _BATCH, self._clock.now())
+            )
+        except BaseException:
+            self._owed |= owed
+            raise
         if full:
             self._budget.spent(monotonic() - began)
         self._since = promoted.last_run_at or self._since
+        self._owed |= owed and not full
         if promoted.count == _BATCH:
             return 0
         if not self._on_duty:
             return self._net
-        return self.poll if promoted.next_due_in is None else min(promoted.next_due_in, self.poll)
+        due_in = self.poll if promoted.next_due_in is None else promoted.next_due_in
+        return min(due_in, self.poll, self._budget.wait() if self._owed else self.poll)

@@ -24,6 +24,8 @@ class Wake(Service):
         *,
         ready: Callable[[Lane | None], None],
         later: Callable[[], None],
+        joined: Callable[[], None],
+        room: Callable[[str], None],
         cancel: Callable[[str], None],
         listening: Callable[[bool], None],
     ) -> None:
@@ -31,6 +33,8 @@ class Wake(Service):
         self._listener = Listener(target, channel)
         self._ready = ready
         self._later = later
+        self._joined = joined
+        self._room = room
         self._cancel = cancel
         self._listening = listening
 
@@ -41,6 +45,7 @@ class Wake(Service):
             # What was announced while nobody listened must be looked for.
             self._ready(None)
             self._later()
+            self._joined()
             async for payload in self._listener.heard():
                 self._hear(payload)
             return 0
@@ -65,6 +70,10 @@ class Wake(Service):
                         self._ready(Lane(queue, int(priority)))
             case "later":
                 self._later()
+            case "blocked":
+                self._joined()
+            case "room":
+                self._room(rest)
             case "cancel":
                 self._cancel(rest)
             case _:

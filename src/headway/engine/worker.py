@@ -1,8 +1,8 @@
 """One worker process: wires the services together, drains, stops.
 
-wake ──hints──► exchange ◄──verdicts── executor ──► handlers
+wake ──hints──► exchange ◄──verdicts── executor ──► handlers ──► books
                    │  claims ─────────────►│
-heartbeat: lease, cancellations, duty ──► sweeper, promoter
+heartbeat: lease, cancellations, duty ──► sweeper, promoter, admitter
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headway.core.clock import Clock
-from headway.core.config import Retention, WorkerOptions
+from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.engine.admitter import Admitter
+from headway.engine.books import Books
 from headway.engine.claimer import Claimer
 from headway.engine.exchange import Exchange
 from headway.engine.executor import Executor
@@ -62,7 +64,6 @@ class Worker:
         *,
         version: str,
         clock: Clock,
-        keep: Retention,
         max_result: int,
         overrides: Overrides,
     ) -> None:
@@ -72,15 +73,25 @@ class Worker:
         self._clock = clock
         self._options = options
         self._version = version
-        self._tasks = sorted(definitions)
+        self._definitions = definitions
+        self._handlers = sorted(definitions)
         self._queues = dict(options.queues) or {d.queue: 1 for d in definitions.values()}
         if not definitions:
             raise ConfigError("this app has no tasks; import the modules that define them first")
         processes = options.processes or os.cpu_count() or 1
-        slots_of = {d.name: slots for d in definitions.values() if (slots := _slots(d, processes))}
-        self._claimer = Claimer(self._queues, self._tasks, slots_of, options.batch)
+        slots_of = {
+            d.handler: slots for d in definitions.values() if (slots := _slots(d, processes))
+        }
+        self._claimer = Claimer(self._queues, self._handlers, slots_of, options.batch)
         jobs_link = Link(self._target)
         self._exchange = Exchange(jobs_link, clock, self._claimer, options.batch)
+        self._books = Books(
+            self._target,
+            clock,
+            options.transactions,
+            worker=lambda: self._exchange.worker_id,
+            hand_on=self._exchange.hand_on,
+        )
         self._executor = Executor(
             definitions,
             self._exchange.settler,
@@ -88,6 +99,7 @@ class Worker:
             processes=processes,
             max_result=max_result,
             overrides=overrides,
+            books=self._books,
             on_end=self._slot_free,
             on_note=lambda: self._notes.wake(),
         )
@@ -95,9 +107,11 @@ class Worker:
         self._exchange.poll = seconds(options.poll_alone)
         duties = Link(self._target)
         lease = seconds(options.lease)
-        self._sweeper = Sweeper(duties, clock, sweeps(target, keep, lease))
+        self._sweeper = Sweeper(duties, clock, sweeps(target, lease))
         self._promoter = Promoter(duties, clock, seconds(options.poll))
         self._promoter.poll = seconds(options.poll_alone)
+        self._admitter = Admitter(duties, clock, seconds(options.poll))
+        self._admitter.poll = seconds(options.poll_alone)
         self._notes = Notes(duties, self._executor)
         self._duties = duties
         self._links = [jobs_link, duties]
@@ -140,6 +154,7 @@ class Worker:
             loop.add_signal_handler(number, self.stop)
         try:
             await self._duties.verify()
+            await self._duties.run(fleet.declare(self._definitions.values()))
             services = self._services()
             for service in services:
                 service.start()
@@ -161,10 +176,10 @@ class Worker:
         """Serves until nothing is ready, running or due."""
         self._watch = IdleWatch(
             Link(self._target),
-            lambda: jobs.idle(list(self._queues), self._tasks, self._clock.now()),
+            lambda: jobs.idle(list(self._queues), self._handlers, self._clock.now()),
             self._executor,
             self._exchange.settler,
-            between=self._promoter.wake,
+            between=self._look_again,
             idle=self.stop,
         )
         return await self.run()
@@ -176,6 +191,7 @@ class Worker:
             self._heartbeat,
             self._exchange,
             self._promoter,
+            self._admitter,
             self._sweeper,
             self._notes,
         ]
@@ -185,7 +201,9 @@ class Worker:
                 self._target,
                 channel,
                 ready=self._ready,
-                later=self._promoter.later,
+                later=self._promoter.hint,
+                joined=self._admitter.hint,
+                room=self._admitter.room,
                 cancel=lambda job_id: self._executor.stop(job_id, "cancel"),
                 listening=self._listening,
             )
@@ -200,7 +218,7 @@ class Worker:
             self._version,
             self._options.concurrency,
             list(self._queues),
-            self._tasks,
+            self._handlers,
             seconds(self._options.lease),
             self._clock.now(),
         )
@@ -208,6 +226,10 @@ class Worker:
     def _trust(self, worker_id: int) -> None:
         self._exchange.worker_id = worker_id
         self._exchange.wake()
+
+    def _look_again(self) -> None:
+        self._promoter.wake()
+        self._admitter.wake()
 
     def _cut(self) -> None:
         """Waits no longer for answers that are under way; whoever asked does so again."""
@@ -219,6 +241,7 @@ class Worker:
     def _on_duty(self, ours: bool) -> None:
         self._sweeper.duty(ours)
         self._promoter.duty(ours)
+        self._admitter.duty(ours)
 
     def _ready(self, lane: Lane | None) -> None:
         if self._claimer.hint(lane):
@@ -226,12 +249,12 @@ class Worker:
 
     def _listening(self, listening: bool) -> None:
         poll = seconds(self._options.poll if listening else self._options.poll_alone)
-        for service in (self._exchange, self._promoter):
+        for service in (self._exchange, self._promoter, self._admitter):
             service.poll = poll
             service.wake()  # it may be asleep for longer than that
 
     def _slot_free(self, definition: Definition) -> None:
-        if definition.name in self._slots_of:
+        if definition.handler in self._slots_of:
             self._claimer.hint()
         self._exchange.wake()
 
@@ -263,6 +286,7 @@ class Worker:
             await service.stop()
         late.cancel()
         await self._executor.close()
+        await self._books.close()
         if self._exchange.worker_id:
             late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
             await self._retire()

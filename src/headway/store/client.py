@@ -12,17 +12,17 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from psycopg import AsyncConnection, Connection, IsolationLevel
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from headway.errors import ConfigError
-from headway.store import migrate
+from headway.store import borrowed, migrate
+from headway.store.borrowed.psycopg import AsyncPsycopg, Psycopg
 from headway.store.connect import Target, connect, connect_sync
-from headway.store.faults import DRIVER_ERRORS, SCHEMA_ERRORS, is_passing, translate
+from headway.store.faults import DRIVER_ERRORS, is_passing, translate
 from headway.store.scripts import Script
 from headway.store.statement import Statement, text
 
@@ -108,16 +108,17 @@ class Client:
         commit.
         """
         if conn is not None:
-            try:
-                return await self._on(_async_connection(conn), statements)
-            except SCHEMA_ERRORS as error:
-                raise translate(error) from error
-        sending = list(statements)
+            with borrowed.explained():
+                return await self._on(borrowed.lend_async(conn), statements)
+        sending, cancelled = list(statements), _times_cancelled()
         for pause in (*_PAUSES, None):
             pool = await self.open()
             try:
                 async with pool.connection() as own:
-                    return (await self._on(own, sending))[: len(statements)]
+                    answers = await self._on(AsyncPsycopg(own), sending)
+                if _times_cancelled() > cancelled:
+                    raise asyncio.CancelledError
+                return answers[: len(statements)]
             except DRIVER_ERRORS as error:
                 if pause is None or not is_passing(error):
                     raise translate(error) from error
@@ -127,19 +128,16 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     async def _on(
-        self, conn: AsyncConnection[Any], statements: Sequence[Statement[Any]]
+        self, conn: borrowed.AsyncLent, statements: Sequence[Statement[Any]]
     ) -> list[Any]:
-        if len(statements) == 1 or not conn.autocommit:
-            # Without autocommit the caller's transaction is open already, or opens now: a block of
-            # ours would commit what is theirs to commit.
-            return [await self._one(conn, statement) for statement in statements]
-        async with conn.transaction():
+        if len(statements) == 1:
+            return [await self._one(conn, statements[0])]
+        async with conn.together():
             return [await self._one(conn, statement) for statement in statements]
 
-    async def _one(self, conn: AsyncConnection[Any], statement: Statement[R]) -> R:
-        async with conn.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(text(statement.name, self.target.schema), statement.params)
-            return statement.read(await cursor.fetchall())
+    async def _one(self, conn: borrowed.AsyncLent, statement: Statement[R]) -> R:
+        sql = text(statement.name, self.target.schema)
+        return statement.read(await conn.rows(sql, statement.params))
 
     async def _verify(self) -> None:
         try:
@@ -206,16 +204,14 @@ class Client:
     ) -> list[Any]:
         """As `run_all`."""
         if conn is not None:
-            try:
-                return self._on_sync(_sync_connection(conn), statements)
-            except SCHEMA_ERRORS as error:
-                raise translate(error) from error
+            with borrowed.explained():
+                return self._on_sync(borrowed.lend(conn), statements)
         sending = list(statements)
         for pause in (*_PAUSES, None):
             pool = self.open_sync()
             try:
                 with pool.connection() as own:
-                    return self._on_sync(own, sending)[: len(statements)]
+                    return self._on_sync(Psycopg(own), sending)[: len(statements)]
             except DRIVER_ERRORS as error:
                 if pause is None or not is_passing(error):
                     raise translate(error) from error
@@ -224,16 +220,15 @@ class Client:
             pool.check()
         raise AssertionError("the last try returns or raises")
 
-    def _on_sync(self, conn: Connection[Any], statements: Sequence[Statement[Any]]) -> list[Any]:
-        if len(statements) == 1 or not conn.autocommit:
-            return [self._one_sync(conn, statement) for statement in statements]
-        with conn.transaction():
+    def _on_sync(self, conn: borrowed.Lent, statements: Sequence[Statement[Any]]) -> list[Any]:
+        if len(statements) == 1:
+            return [self._one_sync(conn, statements[0])]
+        with conn.together():
             return [self._one_sync(conn, statement) for statement in statements]
 
-    def _one_sync(self, conn: Connection[Any], statement: Statement[R]) -> R:
-        with conn.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(text(statement.name, self.target.schema), statement.params)
-            return statement.read(cursor.fetchall())
+    def _one_sync(self, conn: borrowed.Lent, statement: Statement[R]) -> R:
+        sql = text(statement.name, self.target.schema)
+        return statement.read(conn.rows(sql, statement.params))
 
     def _verify_sync(self) -> None:
         try:
@@ -241,6 +236,13 @@ class Client:
                 migrate.verify_sync(conn, self.target.schema)
         except DRIVER_ERRORS as error:
             raise translate(error) from error
+
+
+def _times_cancelled() -> int:
+    # Before Python 3.12 a cancellation that comes at the moment of an answer is lost inside the driver
+    # (its wait_for returns the answer instead); whoever loops over statements would never end.
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 _clients: WeakSet[Client] = WeakSet()
@@ -252,22 +254,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def _async_connection(conn: Any) -> AsyncConnection[Any]:
-    if not isinstance(conn, AsyncConnection):
-        hint = "; for a sync connection use enqueue_sync" if isinstance(conn, Connection) else ""
-        raise ConfigError(f"conn={conn!r} is not a psycopg AsyncConnection{hint}")
-    return cast("AsyncConnection[Any]", conn)  # type: ignore[redundant-cast]
-
-
-def _sync_connection(conn: Any) -> Connection[Any]:
-    if not isinstance(conn, Connection):
-        hint = (
-            "; for an async connection await enqueue" if isinstance(conn, AsyncConnection) else ""
-        )
-        raise ConfigError(f"conn={conn!r} is not a psycopg Connection{hint}")
-    return cast("Connection[Any]", conn)  # type: ignore[redundant-cast]
 
 
 async def _configure(conn: AsyncConnection[TupleRow]) -> None:

@@ -41,8 +41,8 @@ _DEFAULTS: dict[str, str | int] = {
 }
 
 # Ours alone, on connections of the engine's own. Plans are made for tables whose statistics are
-# always behind: a sequential scan or a compiled plan is never what we want, and a plan made anew
-# for each batch costs more than it finds out.
+# always behind: a sequential scan or a compiled plan is never what we want, an index always is, and
+# a plan made anew for each batch costs more than it finds out.
 _ENGINE_SESSION = """
 set default_transaction_isolation = 'read committed';
 set default_transaction_read_only = off;
@@ -51,7 +51,8 @@ set jit = off;
 set plan_cache_mode = force_generic_plan;
 set statement_timeout = '30s';
 set lock_timeout = '10s';
-set idle_in_transaction_session_timeout = '60s'
+set idle_in_transaction_session_timeout = '60s';
+set random_page_cost = 0.01
 """
 
 
@@ -98,7 +99,7 @@ async def connect(target: Target) -> AsyncLink:
     try:
         with answer_within(conn, _CONNECT_WITHIN):
             recovery, pid = await _about(conn)
-            _refuse_standby(recovery)
+            refuse_standby(recovery)
             if pid == conn.info.backend_pid:
                 await conn.execute(_ENGINE_SESSION)
             else:
@@ -112,12 +113,12 @@ async def connect(target: Target) -> AsyncLink:
 def connect_sync(target: Target) -> SyncLink:
     """A connection for a caller who waits in a thread."""
     conn = Connection.connect(target.dsn, autocommit=True, prepare_threshold=None)
-    _refuse_standby(conn.info.parameter_status("in_hot_standby") == "on")
+    refuse_standby(conn.info.parameter_status("in_hot_standby") == "on")
     return conn
 
 
 @contextmanager
-def answer_within(conn: AsyncLink, seconds: float) -> Generator[None, None, None]:
+def answer_within(conn: AsyncLink | SyncLink, seconds: float) -> Generator[None, None, None]:
     """Cuts a connection that has not answered after `seconds`; it then fails like any broken one."""
     timer = asyncio.get_running_loop().call_later(seconds, cut, conn)
     try:
@@ -126,7 +127,7 @@ def answer_within(conn: AsyncLink, seconds: float) -> Generator[None, None, None
         timer.cancel()
 
 
-def cut(conn: AsyncLink) -> None:
+def cut(conn: AsyncLink | SyncLink) -> None:
     """Shuts a connection's socket down, so that whoever waits for an answer is told at once.
 
     Cancelling the wait would not do: the driver then asks the server to cancel, over the same network,
@@ -147,7 +148,7 @@ async def _about(conn: AsyncLink) -> tuple[bool, int]:
     return bool(row[0]), int(row[1])
 
 
-def _refuse_standby(recovery: bool) -> None:
+def refuse_standby(recovery: bool) -> None:
     if recovery:
         raise StandbyRefused(
             "the server is a standby (pg_is_in_recovery); point the DSN at the primary, or list all "

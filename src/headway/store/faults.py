@@ -6,11 +6,19 @@ again, with backoff. A lasting one becomes `DatabaseError` with the server's own
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import psycopg
 import psycopg_pool
 from psycopg import errors as pg
 
-from headway.errors import DatabaseError, DatabaseUnavailable, HeadwayError, SchemaMismatch
+from headway.errors import (
+    DatabaseError,
+    DatabaseUnavailable,
+    HeadwayError,
+    KeyTaken,
+    SchemaMismatch,
+)
 
 _PASSING_CLASSES = ("08", "53", "57P", "58")
 _PASSING_STATES = frozenset(
@@ -25,6 +33,8 @@ _PASSING_STATES = frozenset(
         "25P02",  # in_failed_sql_transaction: a pipeline's later statements
     }
 )
+
+KEY_TAKEN = "HW001"  # raised by enqueue_jobs, with the id of the holder as its detail
 
 SCHEMA_ERRORS = (
     pg.UndefinedTable,
@@ -52,6 +62,8 @@ def translate(error: BaseException) -> HeadwayError:
     """The Headway error for one of the driver's."""
     if isinstance(error, HeadwayError):
         return error
+    if isinstance(error, psycopg.Error) and error.sqlstate == KEY_TAKEN:
+        return KeyTaken(error.diag.message_primary or "", UUID(error.diag.message_detail or ""))
     words = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, SCHEMA_ERRORS):
         return SchemaMismatch(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headway.core import codec
-from headway.core.config import Retention
-from headway.core.duration import seconds
+from headway.core.definition import Definition
 from headway.store.connect import Target
 from headway.store.jobs import Moment
 from headway.store.statement import Row, Statement, count, exists
@@ -61,14 +60,31 @@ def forget(now: Moment) -> Statement[int]:
     return Statement("writes/forget", {"now": now}, count)
 
 
-def partitions(keep: Retention, now: Moment) -> Statement[tuple[int, int]]:
-    """Makes partitions ahead and drops old ones: how many of each."""
-    params = {
-        "succeeded": seconds(keep.succeeded),
-        "failed": seconds(keep.failed),
-        "now": now,
-    }
-    return Statement("writes/partitions", params, lambda rows: (rows[0][0], rows[0][1]))
+def declare(definitions: Iterable[Definition]) -> Statement[int]:
+    """Says what this worker knows of its tasks; how many had changed."""
+    rows: dict[str, dict[str, Any]] = {}
+    for definition in definitions:
+        row = {
+            "name": definition.handler,
+            "queue": definition.queue,
+            "priority": definition.priority,
+            "max_attempts": definition.retry.max_attempts,
+            "keep_succeeded": definition.keep.succeeded_seconds,
+            "keep_failed": definition.keep.failed_seconds,
+            "dead_letter": definition.dead_letter,
+            "on_failure": definition.on_failure,
+        }
+        rows[definition.handler] = row
+        if definition.flow is not None and definition.flow.first() is definition:
+            # A flow is made, and ended, by its name.
+            rows[definition.name] = row | {"name": definition.name, "first_step": definition.step}
+    document = codec.encode_document(list(rows.values()))
+    return Statement("writes/declare", {"tasks": document}, len)
+
+
+def partitions(now: Moment) -> Statement[tuple[int, int]]:
+    """Makes partitions ahead and drops those of which nothing is kept: how many of each."""
+    return Statement("writes/partitions", {"now": now}, lambda rows: (rows[0][0], rows[0][1]))
 
 
 def pause(queue: str, by: str | None, reason: str | None, now: Moment) -> Statement[bool]:

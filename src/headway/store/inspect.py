@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from headway.core import codec
+from headway.core.failure import Failure
 from headway.core.state import State
 from headway.store.jobs import Moment
-from headway.store.rows import AttemptRow, JobRow, QueueRow, ServerRow, WorkerRow
-from headway.store.statement import Statement
+from headway.store.rows import (
+    AttemptRow,
+    FailedRow,
+    JobRow,
+    QueueRow,
+    ServerRow,
+    SuccessorRow,
+    WorkerRow,
+)
+from headway.store.statement import Row, Statement
 
 
 def job(job_id: UUID) -> Statement[JobRow | None]:
@@ -23,6 +32,7 @@ def jobs(
     *,
     states: Sequence[State] | None = None,
     task: str | None = None,
+    step: str | None = None,
     queue: str | None = None,
     before: UUID | None = None,
     limit: int = 50,
@@ -31,6 +41,7 @@ def jobs(
     params = {
         "states": None if states is None else codec.encode_document([s.value for s in states]),
         "task": task,
+        "step": step,
         "queue": queue,
         "before": None if before is None else str(before),
         "limit": limit,
@@ -39,10 +50,46 @@ def jobs(
 
 
 def attempts(job_id: UUID) -> Statement[list[AttemptRow]]:
-    """Every attempt of a job that failed, oldest first."""
+    """Every attempt of a job that failed and every step that was done, oldest first."""
     return Statement(
         "reads/attempts", {"id": str(job_id)}, lambda rows: [AttemptRow.of(row) for row in rows]
     )
+
+
+def explain(job_id: UUID) -> Statement[list[str]]:
+    """Why a job does not run, or what became of it; the most certain reason first."""
+    return Statement("reads/explain", {"id": str(job_id)}, lambda rows: rows[0][0].splitlines())
+
+
+def successors(job_id: UUID) -> Statement[list[SuccessorRow]]:
+    """The jobs that were made because this one failed."""
+    return Statement(
+        "reads/successors", {"id": str(job_id)}, lambda rows: [SuccessorRow.of(row) for row in rows]
+    )
+
+
+def errors(task: str | None, since: Moment, limit: int) -> Statement[list[Failure]]:
+    """The newest failures, oldest first."""
+    params = {"task": task, "since": since, "limit": limit}
+    return Statement("reads/errors", params, lambda rows: [_failure(row) for row in reversed(rows)])
+
+
+def failures(since: Moment, after: str | None) -> Statement[tuple[str, list[Failure]]]:
+    """The snapshot to go on from, and the jobs that failed since a moment or another snapshot."""
+    return Statement("reads/failures", {"since": since, "after": after}, _failures)
+
+
+def matching(
+    *,
+    task: str | None,
+    step: str | None,
+    since: Moment,
+    pattern: str | None,
+    limit: int | None,
+) -> Statement[list[FailedRow]]:
+    """Failed jobs, oldest first, by task, step, moment and a pattern of their error."""
+    params = {"task": task, "step": step, "since": since, "pattern": pattern, "limit": limit}
+    return Statement("reads/matching", params, lambda rows: [FailedRow(*row) for row in rows])
 
 
 def queues(now: Moment) -> Statement[list[QueueRow]]:
@@ -65,3 +112,22 @@ def stranded(now: Moment) -> Statement[dict[str, int]]:
 def server() -> Statement[ServerRow]:
     """Whether the server can be used."""
     return Statement("reads/server", {}, lambda rows: ServerRow(*rows[0]))
+
+
+def _failures(rows: Sequence[Row]) -> tuple[str, list[Failure]]:
+    return rows[0][0], [_failure(row[1:]) for row in rows if row[1] is not None]
+
+
+def _failure(row: Row) -> Failure:
+    job_id, task, step, queue, attempt, failed_at, error, input_, headers = row
+    return Failure(
+        job_id=job_id,
+        task=task,
+        step=step,
+        queue=queue,
+        attempt=attempt,
+        failed_at=failed_at,
+        error=codec.decode(error),
+        input=None if input_ is None else codec.decode(input_),
+        headers=None if headers is None else codec.decode(headers),
+    )

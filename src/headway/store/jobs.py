@@ -2,64 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-import msgspec
-
 from headway.core import codec
-from headway.core.verdict import Verdict
+from headway.store import documents
 from headway.store.connect import Target
-from headway.store.rows import Claim, Lane, Lanes, OutcomeRow, Promotion
+from headway.store.documents import Ask, NewJob, Settled
+from headway.store.rows import Claim, Joined, Lane, Lanes, OutcomeRow, Promotion
 from headway.store.statement import Row, Statement, count, exists
 
 Moment = datetime | None
 
 
-class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A job to be made, as enqueue.sql takes it. `delay` and `ttl` are seconds."""
-
-    id: str
-    queue: str
-    task: str
-    priority: int
-    max_attempts: int
-    input: codec.Raw
-    at: datetime | None = None
-    delay: float | None = None
-    ttl: float | None = None
-    options: dict[str, Any] | None = None
-    headers: dict[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One line of a claim: up to `room` jobs of `tasks` from a lane, behind a cursor."""
-
-    lane: Lane
-    cursor: int
-    room: int
-    tasks: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Settled:
-    """A verdict about a claim, on its way to the database."""
-
-    claim: Claim
-    verdict: Verdict
-
-
-_FINAL = {"succeed": "d", "fail": "f", "cancel": "c"}
-
-
-def enqueue(target: Target, jobs: Sequence[NewJob], now: Moment) -> Statement[int]:
-    """Makes jobs; the answer is how many were new."""
+def enqueue(target: Target, jobs: Sequence[NewJob], now: Moment) -> Statement[dict[str, str]]:
+    """Makes jobs; the answer is who has the unique key of those that were not made, by their ids."""
     params = {"jobs": codec.encode_document(jobs), "channel": target.work_channel, "now": now}
-    return Statement("moves/enqueue", params, count)
+    return Statement("moves/enqueue", params, dict)
 
 
 def withdraw(ids: Sequence[str]) -> Statement[int]:
@@ -70,7 +31,7 @@ def withdraw(ids: Sequence[str]) -> Statement[int]:
 def claim(worker: int, asks: Iterable[Ask], room: int, now: Moment) -> Statement[list[Claim]]:
     """Claims up to `room` jobs over all lanes asked, in their order."""
     lanes = [
-        {"q": a.lane.queue, "p": a.lane.priority, "s": a.cursor, "n": a.room, "t": a.tasks}
+        {"q": a.lane.queue, "p": a.lane.priority, "s": a.cursor, "n": a.room, "t": a.handlers}
         for a in asks
     ]
     params = {"lanes": codec.encode_document(lanes), "worker": worker, "room": room, "now": now}
@@ -79,42 +40,67 @@ def claim(worker: int, asks: Iterable[Ask], room: int, now: Moment) -> Statement
 
 def finish(target: Target, settled: Sequence[Settled], now: Moment) -> Statement[list[str]]:
     """Ends jobs; the answer is the ids whose claim was lost."""
-    verdicts = [
-        {
-            "i": s.claim.id,
-            "c": s.claim.number,
-            "s": _FINAL[s.verdict.kind],
-            "o": None if s.verdict.result is None else codec.Raw(s.verdict.result),
-            "e": s.verdict.error,
-        }
-        for s in settled
-    ]
-    params = {"verdicts": codec.encode_document(verdicts), "done": target.done_channel, "now": now}
+    params = {
+        "verdicts": documents.finish(settled),
+        "channel": target.work_channel,
+        "done": target.done_channel,
+        "now": now,
+    }
     return Statement("moves/finish", params, _lost)
+
+
+def advance(target: Target, settled: Sequence[Settled], now: Moment) -> Statement[list[str]]:
+    """Moves flows to their next step; the answer is the ids it did not touch, as of `requeue`."""
+    params = {
+        "verdicts": documents.advance(settled),
+        "channel": target.work_channel,
+        "now": now,
+    }
+    return Statement("moves/advance", params, _untouched)
 
 
 def requeue(
     target: Target, worker: int, settled: Sequence[Settled], now: Moment
 ) -> Statement[list[str]]:
     """Sends jobs round again; the answer is the ids it did not touch: lost, or asked to stop."""
-    verdicts = [
-        {
-            "i": s.claim.id,
-            "c": s.claim.number,
-            "d": s.verdict.delay,
-            "b": s.verdict.kind != "retry",
-            "f": s.verdict.kind == "release",
-            "e": s.verdict.error,
-        }
-        for s in settled
-    ]
     params = {
-        "verdicts": codec.encode_document(verdicts),
+        "verdicts": documents.requeue(settled),
         "worker": worker,
         "channel": target.work_channel,
         "now": now,
     }
     return Statement("moves/requeue", params, _untouched)
+
+
+def lock_keys(keys: Collection[str]) -> Statement[int]:
+    """Before `admit`, in the same round trip: nobody else admits under these keys meanwhile."""
+    return Statement("writes/lock_keys", {"keys": codec.encode_document(list(keys))}, count)
+
+
+def admit(target: Target, keys: Collection[str]) -> Statement[int]:
+    """Makes ready what has room under these keys; how many."""
+    params = {"keys": codec.encode_document(list(keys)), "channel": target.work_channel}
+    return Statement("moves/admit", params, count)
+
+
+def ring_room(target: Target, keys: Collection[str]) -> Statement[int]:
+    """Has the fleet look for room under these keys."""
+    params = {"keys": codec.encode_document(list(keys)), "channel": target.work_channel}
+    return Statement("writes/ring_room", params, count)
+
+
+def joined(since: int, limit: int) -> Statement[Joined]:
+    """The keys whose lines were joined behind a cursor."""
+    return Statement("reads/joined", {"since": since, "limit": limit}, _joined)
+
+
+def lines(key: str, limit: int) -> Statement[list[tuple[str, bool]]]:
+    """The keys behind `key` that have a line, each with whether there is room under it."""
+    return Statement(
+        "reads/lines",
+        {"key": key, "limit": limit},
+        lambda rows: [(row[0], bool(row[1])) for row in rows],
+    )
 
 
 def promote(target: Target, since: Moment, limit: int, now: Moment) -> Statement[Promotion]:
@@ -143,9 +129,13 @@ def cancel(
 
 def expire(target: Target, limit: int, now: Moment) -> Statement[int]:
     """Ends what waited longer than its time to live."""
-    return Statement(
-        "moves/expire", {"limit": limit, "done": target.done_channel, "now": now}, count
-    )
+    params = {
+        "limit": limit,
+        "channel": target.work_channel,
+        "done": target.done_channel,
+        "now": now,
+    }
+    return Statement("moves/expire", params, count)
 
 
 def rescue(target: Target, limit: int, now: Moment) -> Statement[tuple[int, int]]:
@@ -159,10 +149,36 @@ def rescue(target: Target, limit: int, now: Moment) -> Statement[tuple[int, int]
     return Statement("moves/rescue", params, lambda rows: (rows[0][0], rows[0][1]))
 
 
-def revive(target: Target, job_id: UUID, now: Moment) -> Statement[bool]:
-    """Makes a failed, cancelled, expired or scheduled job ready; false if it was none of these."""
-    params = {"id": str(job_id), "channel": target.work_channel, "now": now}
+def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> Statement[bool]:
+    """Makes a failed, cancelled, expired or scheduled job ready; false if it was none of these, or
+    has never been at that step."""
+    params = {
+        "id": str(job_id),
+        "step": from_step,
+        "channel": target.work_channel,
+        "now": now,
+    }
     return Statement("moves/revive", params, exists)
+
+
+def retry(ids: Sequence[str], from_step: str | None = None) -> Statement[list[str]]:
+    """Runs failed jobs again; the answer is the ids of those that had something to repeat."""
+    params = {"ids": codec.encode_document(ids), "step": from_step}
+    return Statement("writes/retry", params, lambda rows: [row[0] for row in rows])
+
+
+def enqueue_by_name(
+    job_id: UUID, task: str, input_: bytes, options: Mapping[str, Any]
+) -> Statement[UUID]:
+    """Makes a job without its code at hand; the answer is its id, or who has its unique key."""
+    params = {"id": str(job_id), "task": task, "input": input_.decode(), **options}
+    return Statement("writes/enqueue_by_name", params, lambda rows: rows[0][0])
+
+
+def edit(job_id: UUID, step: str | None, input_: bytes) -> Statement[bool]:
+    """Gives a job another input; false if it runs, succeeded, or stands at another step."""
+    params = {"id": str(job_id), "step": step, "input": input_.decode()}
+    return Statement("writes/edit", params, exists)
 
 
 def progress(notes: Sequence[tuple[Claim, dict[str, Any]]]) -> Statement[int]:
@@ -224,6 +240,14 @@ def _untouched(rows: Sequence[Row]) -> list[str]:
 
 def _held(rows: Sequence[Row]) -> dict[str, bool]:
     return {row[0]: row[1] for row in rows}
+
+
+def _joined(rows: Sequence[Row]) -> Joined:
+    return Joined(
+        [row[0] for row in rows],
+        max((row[1] for row in rows), default=None),
+        sum(row[2] for row in rows),
+    )
 
 
 def _lanes(rows: Sequence[Row]) -> Lanes:

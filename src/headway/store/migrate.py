@@ -4,11 +4,16 @@ Migrations are numbered SQL files that never change once released: each is recor
 All pending ones run in one transaction under a transaction-scoped lock, so that any number of
 processes may migrate at the same time and a failure leaves nothing behind. `search_path` is not
 touched; every name is qualified.
+
+Functions and views (`sql/functions`) are made anew whenever their text has changed. Those for SQL
+users do what the engine does with the engine's own text: `{move claim}`, `{write x}` and `{read x}`
+stand for the statement of that name, whose parameters are the variables `_name` of the function.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +34,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+        return checksum(self.text)
 
 
 @cache
@@ -43,6 +48,30 @@ def migrations() -> tuple[Migration, ...]:
     )
 
 
+@cache
+def functions() -> tuple[tuple[str, str], ...]:
+    """Name and text of each file of functions and views, in the order in which they build up."""
+    files = sorted((_SQL / "functions").iterdir(), key=lambda file: file.name)
+    return tuple(
+        (file.name.removesuffix(".sql"), _INLINED.sub(_statement, file.read_text("utf-8")))
+        for file in files
+        if file.name.endswith(".sql")
+    )
+
+
+_INLINED = re.compile(r"\{(move|write|read) (\w+)\}")
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+def _statement(reference: re.Match[str]) -> str:
+    text = (_SQL / f"{reference[1]}s" / f"{reference[2]}.sql").read_text("utf-8")
+    return _PARAMETER.sub(r"_\1", text).strip()
+
+
+def checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def newest() -> int:
     return migrations()[-1].version
 
@@ -54,10 +83,19 @@ create table if not exists {schema}.migration (
   name text not null,
   checksum text not null,
   applied_at timestamptz not null default now()
+);
+create table if not exists {schema}.definition (
+  name text primary key,
+  checksum text not null
 )"""
 _LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0))"
 _APPLIED = "select version, checksum from {schema}.migration order by version"
 _RECORD = "insert into {schema}.migration (version, name, checksum) values (%s, %s, %s)"
+_DEFINED = "select name, checksum from {schema}.definition"
+_DEFINE = """
+insert into {schema}.definition (name, checksum) values (%s, %s)
+on conflict (name) do update set checksum = excluded.checksum"""
+_GRANT = "select {schema}.grant_rights(%s)"
 _VERSION = "select max(version) from {schema}.migration"
 
 # Whoever waited for the lock must see what its holder did, whatever the database's default is.
@@ -66,8 +104,10 @@ _ISOLATION = psycopg.IsolationLevel.READ_COMMITTED
 Step = tuple[LiteralString, Sequence[Any]]
 
 
-def steps(schema: str) -> Generator[Step, list[tuple[Any, ...]], list[str]]:
+def steps(schema: str, roles: bool = False) -> Generator[Step, list[tuple[Any, ...]], list[str]]:
     """The statements to run, in one transaction; sent the rows of each, returns what was applied.
+
+    Rights are given anew after every change; the roles to give them to are made only if asked for.
 
     A generator, so that the sync and the async runner share every decision in it.
     """
@@ -81,7 +121,15 @@ def steps(schema: str) -> Generator[Step, list[tuple[Any, ...]], list[str]]:
             yield fill(migration.text, schema), ()
             yield fill(_RECORD, schema), (migration.version, migration.name, migration.checksum)
             done.append(migration.name)
-    return done
+    defined = dict((yield fill(_DEFINED, schema), ()))
+    for name, body in functions():
+        if defined.get(name) != checksum(body):
+            yield fill(body, schema), ()
+            yield fill(_DEFINE, schema), (name, checksum(body))
+            done.append(name)
+    if done or roles:
+        yield fill(_GRANT, schema), (roles,)
+    return [*done, "roles"] if roles else done
 
 
 def check(applied: dict[int, str], schema: str) -> None:
@@ -97,11 +145,11 @@ def check(applied: dict[int, str], schema: str) -> None:
             )
 
 
-def run_sync(dsn: str, schema: str) -> list[str]:
-    """Applies what is pending; the names of what was applied."""
+def run_sync(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
+    """Applies what is pending, and makes roles if asked to; the names of what was applied."""
     with psycopg.connect(dsn) as conn:
         conn.isolation_level = _ISOLATION
-        plan = steps(schema)
+        plan = steps(schema, roles)
         try:
             sql, params = next(plan)
             while True:
@@ -112,11 +160,11 @@ def run_sync(dsn: str, schema: str) -> list[str]:
             return list(finished.value)
 
 
-async def run(dsn: str, schema: str) -> list[str]:
-    """Applies what is pending; the names of what was applied."""
+async def run(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
+    """Applies what is pending, and makes roles if asked to; the names of what was applied."""
     async with await psycopg.AsyncConnection.connect(dsn) as conn:
         await conn.set_isolation_level(_ISOLATION)
-        plan = steps(schema)
+        plan = steps(schema, roles)
         try:
             sql, params = next(plan)
             while True:
@@ -127,9 +175,9 @@ async def run(dsn: str, schema: str) -> list[str]:
             return list(finished.value)
 
 
-def script(schema: str) -> str:
-    """All migrations as one SQL script, for those who run SQL themselves. Safe to run again is not
-    promised: it is for a database without the schema."""
+def script(schema: str, *, roles: bool = False) -> str:
+    """All migrations and functions as one SQL script, for those who run SQL themselves. Safe to run
+    again is not promised: it is for a database without the schema."""
     parts = ["begin;", f"{fill(_LOCK, schema)};", f"{fill(_LEDGER, schema).strip()};"]
     for migration in migrations():
         parts += [f"-- {migration.name}", fill(migration.text, schema).strip()]
@@ -137,6 +185,13 @@ def script(schema: str) -> str:
             f'insert into "{schema}".migration (version, name, checksum) '
             f"values ({migration.version}, '{migration.name}', '{migration.checksum}');"
         )
+    for name, body in functions():
+        parts += [f"-- {name}", fill(body, schema).strip()]
+        parts.append(
+            f'insert into "{schema}".definition (name, checksum) '
+            f"values ('{name}', '{checksum(body)}');"
+        )
+    parts.append(f"{fill(_GRANT, schema) % str(roles).lower()};")
     return "\n\n".join([*parts, "commit;"]) + "\n"
 
 

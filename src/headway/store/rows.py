@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from headway.core import codec
@@ -30,9 +30,16 @@ class Claim:
     queue: str
     priority: int
     seq: int
+    key: str | None
     input: str
     options: str | None
     headers: str | None
+    carried: str | None
+
+    @property
+    def handler(self) -> str:
+        """What runs it: the task, or the flow's step."""
+        return f"{self.task}/{self.step}" if self.step else self.task
 
 
 class Lane(NamedTuple):
@@ -59,6 +66,15 @@ class Promotion:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """Keys whose lines were joined, the newest place read, and how many joined."""
+
+    keys: list[str]
+    newest: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobRow:
     """One job, live or archived. `error` and `result` are there once it has ended."""
 
@@ -82,13 +98,28 @@ class JobRow:
     progress: dict[str, Any] | None = None
     expires_at: datetime | None = None
     cancelling: bool = False
+    keys: dict[str, Any] | None = None
+    carried: Any = None
 
     @classmethod
     def whole(cls, row: Row) -> JobRow:
         """From job.sql."""
-        (*narrow, input_, result, error, headers, progress, expires_at, cancelling) = row
+        (
+            *narrow,
+            input_,
+            result,
+            error,
+            headers,
+            progress,
+            expires_at,
+            cancelling,
+            keys,
+            carried,
+        ) = row
         payloads = [_json(text) for text in (error, input_, result, headers, progress)]
-        return cls(*[*_plain(narrow), *payloads, expires_at, cancelling])
+        return cls(
+            *[*_plain(narrow), *payloads, expires_at, cancelling, _json(keys), _json(carried)]
+        )
 
     @classmethod
     def narrow(cls, row: Row) -> JobRow:
@@ -99,17 +130,61 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
+    """An attempt that failed, or a flow's step that was done."""
+
     step: str
     attempt: int
     claim: int
     started_at: datetime | None
     finished_at: datetime
     worker: int | None
-    error: Envelope
+    outcome: Literal["retried", "failed", "cancelled", "moved", "done"]
+    """What became of the job with this attempt: tried again, ended, or moved to the next step."""
+    next_step: str | None
+    error: Envelope | None
+    input: Any = None
+    """Of a flow's step."""
 
     @classmethod
     def of(cls, row: Row) -> AttemptRow:
-        return cls(*[*row[:-1], _json(row[-1])])
+        *facts, outcome, next_step, error, input_ = row
+        return cls(*[*facts, _OUTCOMES[_char(outcome)], next_step, _json(error), _json(input_)])
+
+
+_OUTCOMES: dict[str, Any] = {
+    "r": "retried",
+    "f": "failed",
+    "c": "cancelled",
+    "n": "moved",
+    "d": "done",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A failed job, as far as it takes to choose whether to try it again."""
+
+    id: str
+    task: str
+    step: str
+    finished_at: datetime
+    error_type: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessorRow:
+    """A job that was made because another one failed."""
+
+    id: UUID
+    task: str
+    queue: str
+    state: str
+
+    @classmethod
+    def of(cls, row: Row) -> SuccessorRow:
+        id_, task, queue, state = row
+        return cls(id_, task, queue, State(_char(state)).label)
 
 
 @dataclass(frozen=True, slots=True)

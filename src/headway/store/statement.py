@@ -35,8 +35,9 @@ def text(name: str, schema: str) -> LiteralString:
 
 
 def fill(sql: str, schema: str) -> LiteralString:
+    """The SQL for a schema: `{schema}` is its name quoted, `{plain}` as it is, to name channels by."""
     # The text is ours, from the package: literal in every sense that matters.
-    return sql.replace("{schema}", f'"{schema}"')  # type: ignore[return-value, unused-ignore]  # pyright: ignore[reportReturnType]
+    return sql.replace("{schema}", f'"{schema}"').replace("{plain}", schema)  # type: ignore[return-value, unused-ignore]  # pyright: ignore[reportReturnType]
 
 
 def count(rows: Sequence[Row]) -> int:

@@ -11,15 +11,23 @@ gone as (
   delete from {schema}.job where ctid = any (array(select ctid from old)) returning *
 ),
 kept as (
-  insert into {schema}.archive (id, run_at, created_at, started_at, finished_at, expires_at, worker_id,
-    claim, attempt, max_attempts, priority, state, queue, task, step, input, options, headers, error)
-  select id, run_at, created_at, claimed_at, coalesce(%(now)s, now()), expires_at, null,
+  insert into {schema}.archive (id, run_at, created_at, started_at, finished_at, kept_until, expires_at,
+    worker_id, claim, attempt, max_attempts, priority, state, queue, task, step, input, options, headers,
+    keys, carried, error)
+  select id, run_at, created_at, claimed_at, coalesce(%(now)s, now()),
+    {schema}.keep_until(task, 'e', coalesce(%(now)s, now())), expires_at, null,
     claim, attempt, max_attempts, priority, 'e', queue, task, step, input, options, headers,
+    {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), carried,
     jsonb_build_object('type', 'Expired', 'message', 'its time to live passed while it waited')
-  from gone
+  from gone where {schema}.keep_until(task, 'e', coalesce(%(now)s, now())) is not null
 ),
 told as (
   delete from {schema}.awaited a using gone g where a.job_id = g.id returning a.job_id
+),
+rung as (
+  select pg_notify(%(done)s::text, job_id::text) from told where %(done)s::text is not null
+  union all
+  select pg_notify(%(channel)s::text, 'room ' || key)
+  from gone where (holds or (ordered and state = 'b')) and %(channel)s::text is not null group by key
 )
-select (select count(*) from gone),
-       (select count(pg_notify(%(done)s::text, job_id::text)) from told where %(done)s::text is not null)
+select (select count(*) from gone), (select count(*) from rung)

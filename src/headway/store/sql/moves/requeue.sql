@@ -2,6 +2,7 @@
 -- Fenced like finish.sql. `d` is the delay in seconds; `b` gives the attempt back; `f` keeps the
 -- job's place in its lane (a return), where a retry goes to the tail. A job that was asked to stop
 -- is left alone and reported: it must not run again, and the settler ends it as cancelled instead.
+-- Room under a key is kept by what runs again at once and by ordered jobs; others free it.
 with verdict as (
   select * from jsonb_to_recordset(%(verdicts)s::jsonb)
     as v(i uuid, c integer, d double precision, b boolean, f boolean, e jsonb)
@@ -12,15 +13,17 @@ back as (
       run_at = coalesce(%(now)s, now()) + make_interval(secs => v.d),
       seq = case when v.f then j.seq else nextval('{schema}.job_seq') end,
       attempt = j.attempt - v.b::integer,
+      holds = j.holds and (v.d = 0 or j.ordered),
       worker_id = null,
       progress = null
   from verdict v
-  where j.id = v.i and j.claim = v.c and j.state = 'x' and not j.cancelling
-  returning j.id, j.queue, j.priority, j.state, j.claim, j.attempt, j.step, j.claimed_at, v.e
+  where j.id = v.i and case when j.claim = v.c and j.state = 'x' and not j.cancelling then true end
+  returning j.id, j.queue, j.priority, j.state, j.claim, j.attempt, j.task, j.step, j.claimed_at, v.e
 ),
 noted as (
-  insert into {schema}.attempt (job_id, started_at, finished_at, worker_id, claim, attempt, step, error)
-  select id, claimed_at, coalesce(%(now)s, now()), %(worker)s, claim, attempt, step, e
+  insert into {schema}.attempt (job_id, started_at, finished_at, worker_id, claim, attempt, outcome,
+    task, queue, step, error)
+  select id, claimed_at, coalesce(%(now)s, now()), %(worker)s, claim, attempt, 'r', task, queue, step, e
   from back where e is not null
 ),
 rung as (

@@ -1,23 +1,48 @@
--- failed | cancelled | expired -> ready, and scheduled -> ready: tried again on request.
--- The job comes back whole, where it stood, with fresh attempts; its claim number goes on (I3) and
--- its past attempts stay in `attempt`. Its time to live ended with its first life.
-with back as (
-  delete from {schema}.archive where id = %(id)s::uuid and state in ('f', 'c', 'e') returning *
+-- failed | cancelled | expired -> ready | blocked, and scheduled -> the same: tried again on request.
+-- The job comes back whole, where it stood (or at `step`, an earlier one of its flow, with the input
+-- that step had), with fresh attempts; its claim number goes on (I3) and its past attempts stay in
+-- `attempt`. Its time to live ended with its first life. A unique key that another job has meanwhile
+-- is given up; where one is being taken at this moment the statement fails, and nothing has changed.
+with earlier as (
+  select step, input, carried from {schema}.attempt
+  where job_id = %(id)s::uuid and step = %(step)s::text and input is not null
+  order by finished_at desc, claim desc limit 1
+),
+back as (
+  delete from {schema}.archive
+  where id = %(id)s::uuid and state in ('f', 'c', 'e')
+    and (%(step)s::text is null or step = %(step)s::text or exists (select 1 from earlier))
+  returning *
 ),
 made as (
-  insert into {schema}.job (id, run_at, created_at, claim, max_attempts, priority, state, queue, task,
-                            step, input, options, headers)
-  select id, coalesce(%(now)s, now()), created_at, claim, max_attempts, priority, 'r', queue, task,
-         step, input, options, headers
-  from back
-  returning queue, priority
+  insert into {schema}.job (id, run_at, created_at, claim, max_attempts, priority, state, queue, task, step,
+    input, options, headers, key, key_limit, ordered, unique_key, until_claimed, carried)
+  select id, coalesce(%(now)s, now()), created_at, claim,
+         coalesce(t.max_attempts, b.max_attempts), coalesce(t.priority, b.priority),
+         case when keys ? 'concurrency' then 'b'::"char" else 'r'::"char" end,
+         coalesce(t.queue, b.queue), task,
+         case when gone_back then e.step else b.step end,
+         case when gone_back then e.input else b.input end, options, headers,
+         keys ->> 'concurrency', (keys ->> 'limit')::smallint, coalesce((keys ->> 'ordered')::boolean, false),
+         case when not exists (select 1 from {schema}.job o where o.task = b.task
+                               and o.unique_key = b.keys ->> 'unique'
+                               and (not o.until_claimed or o.claim = 0))
+              then keys ->> 'unique' end,
+         coalesce((keys ->> 'until_claimed')::boolean, false),
+         case when gone_back then e.carried else b.carried end
+  from (select *, coalesce(step <> %(step)s::text, false) as gone_back from back) b
+  left join earlier e on b.gone_back
+  left join {schema}.task t on b.gone_back and t.name = b.task || '/' || e.step
+  returning queue, priority, state
 ),
 hurried as (
   update {schema}.job
-  set state = 'r', run_at = coalesce(%(now)s, now()), seq = nextval('{schema}.job_seq')
-  where id = %(id)s::uuid and state = 's'
-  returning queue, priority
+  set state = case when key is null or holds then 'r'::"char" else 'b'::"char" end,
+      run_at = coalesce(%(now)s, now()), seq = nextval('{schema}.job_seq')
+  where id = %(id)s::uuid and state = 's' and %(step)s::text is null
+  returning queue, priority, state
 )
 select case when %(channel)s::text is null then ''
+            when state = 'b' then pg_notify(%(channel)s::text, 'blocked')::text
             else pg_notify(%(channel)s::text, 'ready ' || priority || ' ' || queue)::text end
 from (select * from made union all select * from hurried) woken

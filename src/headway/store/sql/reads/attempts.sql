@@ -1,4 +1,4 @@
--- Every attempt of a job that failed, oldest first.
-select step, attempt, claim, started_at, finished_at, worker_id, error::text
+-- Every attempt of a job that failed, and every step of a flow that was done, oldest first.
+select step, attempt, claim, started_at, finished_at, worker_id, outcome, next_step, error::text, input::text
 from {schema}.attempt where job_id = %(id)s::uuid
 order by finished_at, claim

@@ -7,6 +7,7 @@ select * from (
    where (%(before)s::uuid is null or id < %(before)s::uuid)
      and (%(states)s::text is null or state in (select jsonb_array_elements_text(%(states)s::jsonb)::"char"))
      and (%(task)s::text is null or task = %(task)s::text)
+     and (%(step)s::text is null or step = %(step)s::text)
      and (%(queue)s::text is null or queue = %(queue)s::text)
    order by id desc limit %(limit)s)
   union all
@@ -16,6 +17,7 @@ select * from (
    where (%(before)s::uuid is null or id < %(before)s::uuid)
      and (%(states)s::text is null or state in (select jsonb_array_elements_text(%(states)s::jsonb)::"char"))
      and (%(task)s::text is null or task = %(task)s::text)
+     and (%(step)s::text is null or step = %(step)s::text)
      and (%(queue)s::text is null or queue = %(queue)s::text)
    order by id desc limit %(limit)s)
 ) page

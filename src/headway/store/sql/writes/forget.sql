@@ -1,4 +1,5 @@
--- Workers lost or stopped over an hour ago hold nothing any more; nor does anyone wait for a day.
+-- Workers lost or stopped over an hour ago hold nothing any more; nor does anyone wait for a day,
+-- nor is a unique key taken whose period is over.
 with gone as (
   delete from {schema}.worker w
   where expires_at <= coalesce(%(now)s, now()) - interval '1 hour'
@@ -7,5 +8,8 @@ with gone as (
 ),
 unawaited as (
   delete from {schema}.awaited where since <= coalesce(%(now)s, now()) - interval '1 day' returning job_id
+),
+freed as (
+  delete from {schema}.unique_period where until <= coalesce(%(now)s, now()) returning key
 )
-select (select count(*) from gone), (select count(*) from unawaited)
+select (select count(*) from gone), (select count(*) from unawaited), (select count(*) from freed)

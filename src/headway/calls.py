@@ -1,0 +1,221 @@
+"""One call: its options, and the job that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, TypedDict
+
+from headway.core import codec
+from headway.core.config import check_name, check_priority
+from headway.core.definition import Definition
+from headway.core.duration import Duration, optional_seconds, seconds
+from headway.core.ids import new_id
+from headway.core.keys import By, Key, Unique, as_key, as_unique
+from headway.core.retry import Retry
+from headway.errors import ConfigError, InvalidInput
+from headway.store.documents import NewJob
+
+_MOST_ROWS = 5_000
+_MOST_BYTES = 8 * 1024 * 1024
+"""One statement's worth of an enqueue_many; a larger call is several, in one transaction."""
+
+
+class CallOptions(TypedDict, total=False):
+    """What `using` takes. What is left out is the task's."""
+
+    delay: Duration | None
+    """Not before so long from now."""
+    at: datetime | None
+    """Not before then."""
+    priority: int | None
+    queue: str | None
+    timeout: Duration | None
+    retry: Retry | None
+    headers: Mapping[str, str] | None
+    ttl: Duration | None
+    """Expires if it waits for longer."""
+    unique: By | Unique | None
+    concurrency_key: By | Key | None
+    state: Any
+    """What a flow carries along, to begin with."""
+    conn: Any
+    """The connection in whose transaction the job is made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of a call, checked."""
+
+    delay: Duration | None = None
+    at: datetime | None = None
+    priority: int | None = None
+    queue: str | None = None
+    timeout: Duration | None = None
+    retry: Retry | None = None
+    headers: Mapping[str, str] | None = None
+    ttl: Duration | None = None
+    unique: By | Unique | None = None
+    concurrency_key: By | Key | None = None
+    state: Any = None
+    conn: Any = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """From keyword arguments; one that does not exist is a ConfigError."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise ConfigError(f"using() has no option {name!r}; it takes {', '.join(known)}")
+        return cls(**given)
+
+    def __post_init__(self) -> None:
+        optional_seconds(self.delay, name="delay")
+        optional_seconds(self.timeout, name="timeout")
+        optional_seconds(self.ttl, name="ttl")
+        if self.delay is not None and self.at is not None:
+            raise ConfigError("delay and at both say when; give one of them")
+        if self.at is not None and not isinstance(self.at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"at={self.at!r} is not a datetime")
+        if self.at is not None and self.at.utcoffset() is None:
+            raise ConfigError(f"at={self.at!r} has no time zone; give it one, e.g. tzinfo=UTC")
+        if self.priority is not None:
+            check_priority(self.priority)
+        if self.queue is not None:
+            check_name(self.queue, "queue")
+        as_key(self.concurrency_key)
+        as_unique(self.unique)
+        for name, value in (self.headers or {}).items():
+            if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidInput(f"header {name!r} must be text with a text value")
+        if self.headers:
+            codec.encode(dict(self.headers))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a task, ready to be enqueued with others; made by `task.call(...)`."""
+
+    job: NewJob
+
+
+def new_job(
+    definition: Definition,
+    options: Options,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    most_bytes: int,
+) -> NewJob:
+    """The job of a call. An option is the step's own, else the call's, else the task's or flow's."""
+    arguments = definition.bind(args, kwargs)
+    encoded = definition.encode(arguments)
+    codec.check_size(encoded, most_bytes, f"the input of {definition.handler}")
+    retry: Retry = _chosen("retry", definition, options)
+    job = NewJob(
+        id=str(new_id()),
+        queue=_chosen("queue", definition, options),
+        task=definition.name,
+        step=definition.step,
+        priority=_chosen("priority", definition, options),
+        max_attempts=retry.max_attempts,
+        input=codec.Raw(encoded),
+        at=options.at,
+        delay=_delay(definition, options),
+        ttl=optional_seconds(definition.ttl if options.ttl is None else options.ttl),
+        headers=dict(options.headers) if options.headers else None,
+        carried=_carried(definition, options, most_bytes),
+    )
+    shared = _shared_key(definition, options, arguments)
+    held = shared
+    if "concurrency_key" in definition.own:
+        held = _named(definition, definition.key, arguments)
+    if held is not None:
+        job.key, job.key_limit, job.ordered = held
+    unique = definition.unique if options.unique is None else as_unique(options.unique)
+    if unique is not None and (name := definition.unique_of(unique, arguments)) is not None:
+        job.unique_key, job.on_taken = name, unique.policy
+        job.until_claimed = unique.scope == "waiting"
+        job.period = optional_seconds(unique.period)
+    job.options = _stored(definition, options, shared)
+    return job
+
+
+def chunks(made: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    """Jobs in portions that are sent in one statement each."""
+    chunk, size = list[NewJob](), 0
+    for job in made:
+        bytes_of = len(memoryview(job.input))
+        if chunk and (len(chunk) >= _MOST_ROWS or size + bytes_of > _MOST_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(job)
+        size += bytes_of
+    if chunk:
+        yield chunk
+
+
+def _chosen(option: str, definition: Definition, options: Options) -> Any:
+    given = getattr(options, option)
+    if given is None or option in definition.own:
+        return getattr(definition, option)
+    return given
+
+
+_NamedKey = tuple[str, int, bool]
+"""A key of concurrency as it is stored: its name, its limit, whether it is ordered."""
+
+
+def _shared_key(
+    definition: Definition, options: Options, arguments: Mapping[str, Any]
+) -> _NamedKey | None:
+    """The key of the whole job, for every step that has none of its own."""
+    key = as_key(options.concurrency_key)
+    if key is None:
+        key = definition.key if definition.flow is None else definition.flow.key
+    return _named(definition, key, arguments)
+
+
+def _named(
+    definition: Definition, key: Key | None, arguments: Mapping[str, Any]
+) -> _NamedKey | None:
+    if key is None or (name := definition.key_of(key, arguments)) is None:
+        return None
+    return name, key.limit, key.ordered
+
+
+def _delay(definition: Definition, options: Options) -> float | None:
+    if options.at is not None:
+        return None
+    return optional_seconds(definition.delay if options.delay is None else options.delay)
+
+
+def _carried(definition: Definition, options: Options, most_bytes: int) -> codec.Raw | None:
+    steps = definition.flow
+    if steps is None or steps.state is None:
+        if options.state is not None:
+            raise ConfigError(f"{definition.handler} carries no state; define its flow with state=")
+        return None
+    state = steps.initial_state() if options.state is None else options.state
+    return codec.Raw(steps.write_state(state, most_bytes))
+
+
+def _stored(
+    definition: Definition, options: Options, shared: _NamedKey | None
+) -> dict[str, Any] | None:
+    """What the row keeps for the worker, and for the steps that come later."""
+    kept: dict[str, Any] = {}
+    if options.timeout is not None:
+        kept["timeout"] = seconds(options.timeout)
+    if options.retry is not None:
+        kept["retry"] = options.retry.stored()
+    if definition.flow is not None:
+        if options.retry is not None:
+            kept["max_attempts"] = options.retry.max_attempts
+        if options.queue is not None:
+            kept["queue"] = options.queue
+        if options.priority is not None:
+            kept["priority"] = options.priority
+        if shared is not None:
+            kept["key"] = list(shared)
+    return kept or None

@@ -1,0 +1,114 @@
+"""`headway errors`: the failures of late, or as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from datetime import datetime
+
+import click
+
+from headway.app import Headway
+from headway.cli.failed import Group, as_row, grouped
+from headway.cli.options import as_json, database, duration
+from headway.cli.output import ago, console, first_line, print_json_line, table
+from headway.core.failure import Failure
+from headway.engine import loop
+from headway.failures import moment
+from headway.store import inspect
+
+_NEWEST = 20
+
+
+@click.command
+@click.option("--task", help="Only of this task or flow.")
+@click.option("--since", type=duration, metavar="DURATION", help="Only of the last so long.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help=f"The newest so many (default: {_NEWEST}); with --follow, end after so many.",
+)
+@click.option("--group", is_flag=True, help="Put together those with the same error.")
+@click.option("-f", "--follow", is_flag=True, help="Show them as they happen, until Ctrl-C.")
+@as_json
+@database
+def errors(
+    hw: Headway,
+    task: str | None,
+    since: float | None,
+    limit: int | None,
+    group: bool,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Jobs that failed, newest last; with --json one object per line.
+
+    With --follow from now on, or from --since on; none is missed while the database is away.
+    """
+    if group and follow:
+        raise click.UsageError("--group counts what has happened; it does not go with --follow")
+    if follow:
+        _follow(hw, task, since, limit, as_json)
+        return
+    client = hw.session.client
+    from_then = client.play_sync(moment(hw.session, since))
+    found, server = client.run_all_sync(
+        [inspect.errors(task, from_then, limit or _NEWEST), inspect.server()]
+    )
+    if not found and not as_json:
+        click.echo("no failures")
+    elif group:
+        _print_groups(grouped(map(as_row, found)), server.now, as_json)
+    else:
+        for failure in found:
+            _print(failure, as_json)
+
+
+def _follow(
+    hw: Headway, task: str | None, since: float | None, limit: int | None, as_json: bool
+) -> None:
+    async def main() -> None:
+        seen = 0
+        async with hw, aclosing(hw.failures(since)) as failures:
+            async for failure in failures:
+                if task is not None and failure.task != task:
+                    continue
+                _print(failure, as_json)
+                seen += 1
+                if seen == limit:
+                    return
+
+    with suppress(KeyboardInterrupt):  # how it is meant to end
+        loop.run(main())
+
+
+def _print(failure: Failure, as_json: bool) -> None:
+    if as_json:
+        print_json_line(failure)
+        return
+    handler = f"{failure.task}/{failure.step}" if failure.step else failure.task
+    error = f"{failure.error.get('type', '')}: {failure.error.get('message', '')}"
+    click.echo(
+        f"{failure.failed_at.isoformat(timespec='seconds')}  {failure.job_id}  {handler}  "
+        f"attempt {failure.attempt}  {click.style(first_line(error, 200), fg='red')}"
+    )
+
+
+def _print_groups(groups: Sequence[Group], now: datetime, as_json: bool) -> None:
+    if as_json:
+        for group in groups:
+            print_json_line(group)
+        return
+    shown = table("failures>", "task", "step", "error", "first", "last", "for example!")
+    for group in groups:
+        shown.add_row(
+            str(group.count),
+            group.task,
+            group.step,
+            group.error,
+            ago(group.oldest, now),
+            ago(group.newest, now),
+            group.ids[0],
+        )
+    console().print(shown)

@@ -1,0 +1,53 @@
+"""Failed jobs, put together by what went wrong. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from headway.cli.output import first_line
+from headway.core.failure import Failure
+from headway.store.rows import FailedRow
+
+_EXAMPLES = 3
+
+
+@dataclass(slots=True)
+class Group:
+    """Jobs of one task that failed at one step with the same error."""
+
+    task: str
+    step: str
+    error: str
+    oldest: datetime
+    newest: datetime
+    count: int = 0
+    ids: list[str] = field(default_factory=list[str])
+    """Of a few of them."""
+
+
+def grouped(rows: Iterable[FailedRow]) -> list[Group]:
+    """The largest group first; `rows` come oldest first."""
+    groups: dict[tuple[str, str, str], Group] = {}
+    for row in rows:
+        error = first_line(f"{row.error_type}: {row.error_message}")
+        key = (row.task, row.step, error)
+        group = groups.setdefault(key, Group(*key, row.finished_at, row.finished_at))
+        group.count += 1
+        group.newest = row.finished_at
+        if group.count <= _EXAMPLES:
+            group.ids.append(row.id)
+    return sorted(groups.values(), key=lambda group: -group.count)
+
+
+def as_row(failure: Failure) -> FailedRow:
+    """A failure, as far as it takes to put it with others."""
+    return FailedRow(
+        str(failure.job_id),
+        failure.task,
+        failure.step,
+        failure.failed_at,
+        failure.error.get("type"),
+        failure.error.get("message"),
+    )

@@ -1,0 +1,162 @@
+"""The options of tasks, flows and steps, and the definitions made of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Protocol, TypedDict
+
+from headway.core.config import DEFAULT_QUEUE, Retention, check_name
+from headway.core.definition import Definition, ExecutorKind, Steps
+from headway.core.duration import Duration
+from headway.core.keys import By, Key, Unique, as_key, as_unique
+from headway.core.retry import Retry
+from headway.errors import ConfigError
+
+
+class Named(Protocol):
+    """A task or a flow."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class StepOptions(TypedDict, total=False):
+    """What `@flow.step(...)` takes. What is left out is the call's, else the flow's."""
+
+    name: str | None
+    """Another name than the function's."""
+    queue: str
+    priority: int
+    retry: Retry | None
+    timeout: Duration | None
+    delay: Duration | None
+    """How long the step waits before it may run, unless `after` says otherwise."""
+    executor: ExecutorKind | None
+    """"async" for coroutine functions and "thread" for plain ones; "process" runs a plain one in a
+    process that can be killed."""
+    slots: int | None
+    """How many may run at once in one worker."""
+    transaction: bool
+    """Runs in a transaction, `ctx.conn`, that commits together with its success."""
+    concurrency_key: By | Key | None
+    """At most so many of the same key run at once, anywhere."""
+
+
+class _Endings(TypedDict, total=False):
+    ttl: Duration | None
+    """How long a job may wait before it expires."""
+    unique: By | Unique | None
+    """Makes no second job of the same key."""
+    keep: Duration | Retention | None
+    """How long a success is kept (none: deleted at once), or a `Retention` that says it of both."""
+    dead_letter: str | None
+    """A queue to which a failed job goes as a new one."""
+    on_failure: Named | str | None
+    """A task that is called with the failure."""
+
+
+class TaskOptions(StepOptions, _Endings, total=False):
+    """What `@hw.task(...)` takes."""
+
+
+class FlowOptions(_Endings, total=False):
+    """What `hw.flow(name, ...)` takes: for every step that does not say otherwise, and for the job."""
+
+    queue: str
+    priority: int
+    retry: Retry | None
+    timeout: Duration | None
+    transaction: bool
+    concurrency_key: By | Key | None
+
+
+def check_options(kind: type, given: Mapping[str, Any], what: str) -> None:
+    """Refuses an option that does not exist."""
+    known = list(kind.__annotations__)
+    for name in given:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            hint = (
+                f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(sorted(known))}"
+            )
+            raise ConfigError(f"{what} has no option {name!r}; {hint}")
+
+
+def define_task(
+    function: Callable[..., Any], options: Mapping[str, Any], retention: Retention
+) -> Definition:
+    """The definition of a task."""
+    check_options(TaskOptions, options, "a task")
+    return Definition(
+        name=options.get("name") or function.__name__,
+        function=function,
+        **_shared(function, options),
+        **endings(options, retention),
+    )
+
+
+def define_step(
+    steps: Steps, flow: Mapping[str, Any], function: Callable[..., Any], options: Mapping[str, Any],
+    retention: Retention,
+) -> Definition:  # fmt: skip
+    """The definition of a step; `flow` are the options of its flow."""
+    check_options(StepOptions, options, f"a step of {steps.flow}")
+    kept = {name: value for name, value in flow.items() if name in StepOptions.__annotations__}
+    return Definition(
+        name=steps.flow,
+        function=function,
+        step=options.get("name") or function.__name__,
+        flow=steps,
+        own=frozenset(options) - {"name"},
+        **_shared(function, {**kept, **options}),
+        **endings(flow, retention),
+    )
+
+
+def endings(options: Mapping[str, Any], retention: Retention) -> dict[str, Any]:
+    """The fields of a definition that are about a job rather than about a step."""
+    on_failure = options.get("on_failure")
+    keep = options.get("keep", retention)
+    return {
+        "ttl": options.get("ttl"),
+        "unique": as_unique(options.get("unique")),
+        "keep": keep if isinstance(keep, Retention) else replace(retention, succeeded=keep),
+        "dead_letter": options.get("dead_letter"),
+        "on_failure": None if on_failure is None else _name(on_failure),
+    }
+
+
+def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "queue": options.get("queue", DEFAULT_QUEUE),
+        "priority": options.get("priority", 0),
+        "retry": options.get("retry") or Retry(),
+        "timeout": options.get("timeout"),
+        "delay": options.get("delay"),
+        "executor": _executor(function, options.get("executor")),
+        "slots": options.get("slots"),
+        "transaction": options.get("transaction", False),
+        "key": as_key(options.get("concurrency_key")),
+    }
+
+
+def _name(task: Named | str) -> str:
+    return check_name(task if isinstance(task, str) else task.name, "on_failure")
+
+
+_KINDS = {"async": "a coroutine", "thread": "a plain"}
+
+
+def _executor(function: Callable[..., Any], wanted: ExecutorKind | None) -> ExecutorKind:
+    natural: ExecutorKind = "async" if inspect.iscoroutinefunction(function) else "thread"
+    if wanted is None or wanted == natural:
+        return natural
+    if natural == "async" or wanted == "async":
+        raise ConfigError(
+            f"{function.__qualname__} is {_KINDS[natural]} function "
+            f'and cannot run with executor="{wanted}"'
+        )
+    return wanted

@@ -1,0 +1,81 @@
+"""Letting blocked jobs in: what joined the line of a key becomes ready as far as there is room.
+
+Who frees room hands it on in the same transaction (exchange.py). This is for the rest: jobs that are
+new in a line, and room that was freed where nobody could hand it on (a cancelled or expired job, a
+lost worker, a consumer in SQL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.core.clock import Clock, monotonic
+from headway.engine.scan import ScanBudget
+from headway.engine.sweeps import Duty
+from headway.store import jobs
+from headway.store.link import Link
+
+_JOBS = 1000
+_KEYS = 500
+
+
+class Admitter(Duty):
+    """Admits behind a cursor on what joined the lines; now and then it looks at every line.
+
+    The worker on duty does it when it hears of something; the others look now and then, as a net.
+    """
+
+    def __init__(self, link: Link, clock: Clock, net: float) -> None:
+        super().__init__(link, clock)
+        self._net = net
+        self.poll = net
+        """How long the worker on duty sleeps at most: less where nothing new is heard of."""
+        self._since = 0
+        self._budget = ScanBudget()
+        self._rooms = set[str]()
+
+    def room(self, key: str) -> None:
+        """There may be room under a key."""
+        if self._on_duty:
+            self._rooms.add(key)
+            self.wake()
+
+    async def turn(self) -> float | None:
+        full = self._budget.allows()
+        owed, self._owed = self._owed, False
+        rooms, self._rooms = self._rooms, set[str]()
+        try:
+            await self._admit(rooms)
+            joined = await self._link.run(jobs.joined(self._since, _JOBS))
+            await self._admit(joined.keys)
+            if full:
+                await self._look_at_all()
+        except BaseException:
+            self._rooms |= rooms
+            self._owed |= owed
+            raise
+        self._since = self._since if joined.newest is None else joined.newest
+        self._owed |= owed and not full
+        if joined.count == _JOBS:
+            return 0
+        if not self._on_duty:
+            return self._net
+        return min(self.poll, self._budget.wait()) if self._owed else self.poll
+
+    async def _look_at_all(self) -> None:
+        """Finds what joined late with an earlier place, and room that nobody spoke of."""
+        began, key = monotonic(), ""
+        while True:
+            lines = await self._link.run(jobs.lines(key, _KEYS))
+            await self._admit(key for key, room in lines if room)
+            if len(lines) < _KEYS:
+                break
+            key = lines[-1][0]
+        self._budget.spent(monotonic() - began)
+
+    async def _admit(self, keys: Iterable[str]) -> None:
+        """A bounded number of keys at a time: their locks are held together."""
+        waiting = sorted(keys)
+        for start in range(0, len(waiting), _KEYS):
+            some = waiting[start : start + _KEYS]
+            await self._link.run_all(jobs.lock_keys(some), jobs.admit(self._link.target, some))

@@ -1,0 +1,54 @@
+"""Errors of the caller's library: those that only we can explain become ours.
+
+That is a schema that does not fit, and a unique key that is taken. Every other error reaches the caller
+as the library raises it: the transaction is theirs, and they may know how to meet it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from headway.errors import HeadwayError, KeyTaken
+from headway.store.faults import KEY_TAKEN, SCHEMA_ERRORS, translate
+
+
+@contextmanager
+def explained() -> Generator[None]:
+    """Raises ours in place of the library's, where there is one."""
+    try:
+        yield
+    except Exception as error:
+        if (ours := _ours(_at_the_root(error))) is None:
+            raise
+        raise ours from error
+
+
+def _ours(error: Any) -> HeadwayError | None:
+    state = _state(error)
+    if state == KEY_TAKEN:
+        # asyncpg keeps the server's words on the error itself, psycopg and psycopg2 in its `diag`.
+        diag = getattr(error, "diag", None)
+        message, detail = (
+            (diag.message_primary, diag.message_detail) if diag else (error.message, error.detail)
+        )
+        return KeyTaken(message, UUID(detail))
+    for kind in SCHEMA_ERRORS:
+        if state == kind.sqlstate:
+            return translate(kind(str(error)))
+    return None
+
+
+def _at_the_root(error: BaseException) -> BaseException:
+    """The driver's own error, below those that SQLAlchemy and Django raise from it."""
+    while (below := getattr(error, "orig", None) or error.__cause__) is not None and _state(below):
+        error = below
+    return error
+
+
+def _state(error: BaseException) -> str | None:
+    # psycopg2 has a name of its own for it.
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return state if isinstance(state, str) else None

@@ -1,0 +1,51 @@
+-- The stable surface to look at. Columns are only added, at the end.
+
+create or replace function {schema}.label(state "char") returns text
+language sql immutable parallel safe as $$
+  select case state
+    when 'r' then 'ready' when 's' then 'scheduled' when 'b' then 'blocked' when 'x' then 'running'
+    when 'w' then 'waiting' when 'd' then 'succeeded' when 'f' then 'failed' when 'c' then 'cancelled'
+    when 'e' then 'expired' end
+$$;
+
+-- The keys of a job, as people and the archive see them.
+create or replace function {schema}.keys_of(key text, key_limit smallint, ordered boolean, unique_key text,
+                                            until_claimed boolean) returns jsonb
+language sql immutable parallel safe as $$
+  select case when key is not null or unique_key is not null then jsonb_strip_nulls(jsonb_build_object(
+    'concurrency', key, 'limit', key_limit, 'ordered', case when ordered then true end,
+    'unique', unique_key, 'until_claimed', case when until_claimed then true end)) end
+$$;
+
+create or replace view {schema}.jobs as
+select id, task, queue, step, {schema}.label(state) as state, priority, attempt, max_attempts, run_at,
+       created_at, case state when 'x' then claimed_at end as started_at,
+       null::timestamptz as finished_at, worker_id as worker, input, null::jsonb as result,
+       null::jsonb as error, headers,
+       {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed) as keys, progress, expires_at
+from {schema}.job
+union all
+select id, task, queue, step, {schema}.label(state), priority, attempt, max_attempts, run_at,
+       created_at, started_at, finished_at, worker_id, input, result, error, headers, keys, null,
+       expires_at
+from {schema}.archive;
+
+create or replace view {schema}.queues as
+select coalesce(j.name, q.name) as queue,
+       coalesce(j.ready, 0) as ready, coalesce(j.scheduled, 0) as scheduled,
+       coalesce(j.blocked, 0) as blocked, coalesce(j.running, 0) as running,
+       coalesce(j.waiting, 0) as waiting, j.oldest_ready_at,
+       q.paused_at is not null as paused, q.paused_at, q.paused_by, q.pause_reason
+from (
+  select queue as name,
+         count(*) filter (where state = 'r') as ready,
+         count(*) filter (where state = 's') as scheduled,
+         count(*) filter (where state = 'b') as blocked,
+         count(*) filter (where state = 'x') as running,
+         count(*) filter (where state = 'w') as waiting,
+         min(run_at) filter (where state = 'r') as oldest_ready_at
+  from {schema}.job group by queue) j
+full join {schema}.queue q on q.name = j.name;
+
+comment on view {schema}.jobs is 'Every job, live and archived alike. Stable: columns are only added.';
+comment on view {schema}.queues is 'Every queue with jobs or settings, and what waits in it. Stable: columns are only added.';

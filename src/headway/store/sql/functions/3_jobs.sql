@@ -1,0 +1,213 @@
+-- Making jobs, for everyone who does: the engine, the drivers, the functions for SQL.
+
+-- Until when an ended job is kept; null if it is not kept at all. finish.sql has the same, as a join. In
+-- hours: a day may have 23 of them where the session lives.
+create or replace function {schema}.keep_until(task_name text, ended_as "char", moment timestamptz)
+returns timestamptz language sql stable as $$
+  select moment + case when t.name is null then case ended_as when 'd' then interval '168 hours' else interval '720 hours' end
+                       when ended_as = 'd' then t.keep_succeeded else t.keep_failed end
+  from (select 1) always left join {schema}.task t on t.name = task_name
+$$;
+
+-- A UUIDv7, as core/ids.py makes them: milliseconds, then chance.
+create or replace function {schema}.new_id() returns uuid language sql volatile as $$
+  select encode(set_byte(overlay(uuid_send(gen_random_uuid())
+    placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
+    6, 112 + get_byte(uuid_send(gen_random_uuid()), 6) % 16), 'hex')::uuid
+$$;
+
+-- Inserts jobs that have no unique key or one that is free; the ids that were new.
+-- Repeating it with the same ids makes nothing new while the jobs live (withdraw.sql covers the rest).
+-- No lock but the new rows': a caller's transaction may stay open as long as it likes.
+-- One notification per queue (with the priorities, so that a worker knows the lanes), one for all that
+-- is due later and one for all that waits behind a key; none at all where the channel is null.
+-- `place` is the seq of a job that comes alone and has one; others draw theirs, in the order given.
+create or replace function {schema}.insert_jobs(
+  given {schema}.new_job[], place bigint, channel text, moment timestamptz)
+returns setof uuid language sql volatile as $$
+  with due as (
+    select g.*, coalesce(moment, now()) as since,
+           coalesce(g.at, coalesce(moment, now()) + make_interval(secs => coalesce(g.delay, 0))) as due
+    from unnest(given) g
+  ),
+  made as (
+    insert into {schema}.job as j (id, seq, run_at, created_at, expires_at, max_attempts, priority, state, queue,
+      task, step, key, key_limit, ordered, unique_key, until_claimed, input, options, headers, carried)
+    select id, coalesce(place, nextval('{schema}.job_seq')), due, since, since + make_interval(secs => ttl),
+           max_attempts, coalesce(priority, 0::smallint),
+           case when due > since then 's'::"char" when key is not null then 'b'::"char" else 'r'::"char" end,
+           queue, task, coalesce(step, ''), key, case when key is not null then coalesce(key_limit, 1::smallint) end,
+           key is not null and coalesce(ordered, false),
+           case when period is null then unique_key end, coalesce(until_claimed, false),
+           input, options, headers, carried
+    from due
+    on conflict do nothing
+    returning j.id, j.queue, j.priority, j.state
+  ),
+  rung as (
+    select pg_notify(channel, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
+    from made where state = 'r' and channel is not null
+    group by queue
+    union all
+    select pg_notify(channel, case state when 's' then 'later' else 'blocked' end)
+    from made where state <> 'r' and channel is not null
+    group by state
+  )
+  select id from made, (select count(*) from rung) heard
+$$;
+
+-- Gives a job that waits the input and the moment of another; false if it does not wait (any more).
+create or replace function {schema}.replace_job(old_id uuid, given {schema}.new_job, channel text, moment timestamptz)
+returns boolean language sql volatile as $$
+  with old as (
+    select id, key as old_key, holds as held, state as old_state from {schema}.job
+    where id = old_id and state in ('r', 's', 'b') and claim = 0
+    for update
+  ),
+  due as (
+    select old.*, coalesce(moment, now()) as since,
+           coalesce(given.at, coalesce(moment, now()) + make_interval(secs => coalesce(given.delay, 0))) as due,
+           given.key is not distinct from old_key as same_key
+    from old
+  ),
+  changed as (
+    update {schema}.job j
+    set input = given.input, options = given.options, headers = given.headers, carried = given.carried,
+        step = coalesce(given.step, ''), priority = coalesce(given.priority, 0::smallint), queue = given.queue,
+        max_attempts = given.max_attempts,
+        key = given.key, key_limit = case when given.key is not null then coalesce(given.key_limit, 1::smallint) end,
+        ordered = given.key is not null and coalesce(given.ordered, false),
+        run_at = d.due, expires_at = d.since + make_interval(secs => given.ttl),
+        holds = d.held and d.same_key and d.due <= d.since,
+        state = case when d.due > d.since then 's'::"char"
+                     when given.key is not null and not (d.held and d.same_key) then 'b'::"char" else 'r'::"char" end,
+        -- It keeps its place in a line or lane that it stays in.
+        seq = case when j.queue = given.queue and j.priority = coalesce(given.priority, 0) and d.same_key
+                        and d.due <= d.since and d.old_state <> 's'
+                   then j.seq else nextval('{schema}.job_seq') end
+    from due d where j.id = d.id
+    returning j.queue, j.priority, j.state, d.old_key, d.held and not j.holds as freed
+  ),
+  rung as (
+    select pg_notify(channel, case state when 'r' then 'ready ' || priority || ' ' || queue when 's' then 'later'
+                              else 'blocked' end)
+    from changed where channel is not null
+    union all
+    select pg_notify(channel, 'room ' || old_key) from changed where freed and channel is not null
+  )
+  select exists (select 1 from changed) from (select count(*) from rung) heard
+$$;
+
+-- Makes jobs. What comes back are those whose unique key another job has: `id` is that job.
+-- Keys are taken in one order, so that no two callers wait for each other; whoever comes second waits for
+-- the first one's transaction to end and then knows (a key whose job was rolled back is free). Their places
+-- in a lane or line are those of the call all the same.
+create or replace function {schema}.enqueue_jobs(jobs jsonb, channel text, moment timestamptz)
+returns table (asked uuid, id uuid) language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  plain {schema}.new_job[];
+  call record;
+  one {schema}.new_job;
+  holder uuid;
+begin
+  select array_agg(g) into plain from jsonb_populate_recordset(null::{schema}.new_job, jobs) g
+  where g.unique_key is null;
+  if plain is not null then
+    perform {schema}.insert_jobs(plain, null, channel, moment);
+    if cardinality(plain) = jsonb_array_length(jobs) then
+      return;
+    end if;
+  end if;
+  for call in
+    select g as job, given.place
+    from (select document, nextval('{schema}.job_seq') as place from jsonb_array_elements(jobs) as e(document)
+          where document ->> 'unique_key' is not null) given
+    cross join lateral jsonb_populate_record(null::{schema}.new_job, given.document) g
+    order by g.task, g.unique_key, given.place
+  loop
+    one := call.job;
+    loop
+      if one.period is not null then
+        insert into {schema}.unique_period as p (task, key, job_id, until)
+        values (one.task, one.unique_key, one.id, coalesce(moment, now()) + make_interval(secs => one.period))
+        on conflict (task, key) do update set job_id = excluded.job_id, until = excluded.until
+        where p.until <= coalesce(moment, now())
+        returning p.job_id into holder;
+        if holder is null then
+          select p.job_id into holder from {schema}.unique_period p
+          where p.task = one.task and p.key = one.unique_key;
+          continue when holder is null;         -- it ran out and was swept away just now
+        end if;
+        if holder = one.id then
+          perform {schema}.insert_jobs(array[one], call.place, channel, moment);
+          exit;
+        end if;
+      else
+        exit when exists (select 1 from {schema}.insert_jobs(array[one], call.place, channel, moment));
+        exit when exists (select 1 from {schema}.job j where j.id = one.id);          -- a repetition
+        select j.id into holder from {schema}.job j
+        where j.task = one.task and j.unique_key = one.unique_key and (not j.until_claimed or j.claim = 0);
+        continue when holder is null;           -- it was freed just now
+      end if;
+      if one.on_taken = 'replace' and not {schema}.replace_job(holder, one, channel, moment) then
+        -- It was claimed or ended just now, and the key is free; or the job was made to have its key for
+        -- longer than it waits: then what is asked for cannot be done.
+        continue when not exists (
+          select 1 from {schema}.job j where j.id = holder and j.claim > 0 and not j.until_claimed);
+        one.on_taken := 'reject';
+      end if;
+      if one.on_taken = 'reject' then
+        raise exception 'unique key % of task % is taken by job %', one.unique_key, one.task, holder
+          using errcode = 'HW001', detail = holder::text;
+      end if;
+      asked := one.id;
+      id := holder;
+      return next;
+      exit;
+    end loop;
+  end loop;
+end $$;
+
+-- Takes back jobs that are in the archive already; see moves/withdraw.sql.
+create or replace function {schema}.withdraw_jobs(ids jsonb) returns setof uuid language sql volatile as $$
+  delete from {schema}.job j
+  using jsonb_array_elements_text(ids) as g(id)
+  where j.id = g.id::uuid and j.claim = 0 and j.state in ('r', 's', 'b')
+    and exists (select 1 from {schema}.archive a where a.id = j.id)
+  returning j.id
+$$;
+
+-- What follows from a failed job by what its task declared: the same work as a new job in a queue for the
+-- dead (once: not from that queue again), and a call of another task with the failure (not for a call that
+-- was made so itself: two tasks that name each other would go on for ever). Headers say where it came from.
+create or replace function {schema}.after_failure(
+  job_id uuid, task text, step text, queue text, attempt smallint, input jsonb, options jsonb, headers jsonb,
+  carried jsonb, error jsonb, dead_letter text, on_failure text, channel text, moment timestamptz) returns void
+language plpgsql volatile as $$
+#variable_conflict use_variable
+declare
+  known {schema}.task;
+begin
+  if dead_letter is not null and dead_letter <> queue then
+    select * into known from {schema}.task t
+    where t.name = case step when '' then task else task || '/' || step end;
+    perform {schema}.enqueue_jobs(jsonb_build_array(jsonb_build_object(
+      'id', {schema}.new_id(), 'queue', dead_letter, 'task', task, 'step', step, 'input', input,
+      'options', options, 'carried', carried,
+      'priority', coalesce(known.priority, 0), 'max_attempts', coalesce(known.max_attempts, 1),
+      'headers', coalesce(headers, '{}') || jsonb_build_object('dead-letter-of', job_id))), channel, moment);
+  end if;
+  if on_failure is not null and not coalesce(headers ? 'failure-of', false) then
+    select * into known from {schema}.task t where t.name = on_failure;
+    perform {schema}.enqueue_jobs(jsonb_build_array(jsonb_build_object(
+      'id', {schema}.new_id(), 'queue', coalesce(known.queue, 'default'), 'task', on_failure,
+      'step', coalesce(known.first_step, ''),
+      'priority', coalesce(known.priority, 0), 'max_attempts', coalesce(known.max_attempts, 5),
+      'headers', jsonb_build_object('failure-of', job_id),
+      'input', jsonb_build_object('failure', jsonb_build_object(
+        'job_id', job_id, 'task', task, 'step', step, 'queue', queue, 'attempt', attempt,
+        'failed_at', to_char(coalesce(moment, now()) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.USZ'),
+        'error', error, 'input', input, 'headers', coalesce(headers, '{}'))))), channel, moment);
+  end if;
+end $$;

@@ -1,0 +1,258 @@
+-- Running jobs from any language: claim, work, settle. Every write is fenced by (id, claim number), as the
+-- engine's are, and is the engine's own text. Time is clock_timestamp(): the transaction may have begun long
+-- before the claim.
+
+create or replace function {schema}.claim(
+  queue text, count integer default 1, lease interval default '30 s', tasks text[] default null)
+returns table (id uuid, claim integer, task text, step text, attempt integer, max_attempts integer,
+               priority integer, input jsonb, headers jsonb, carried jsonb, key text)
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  _now timestamptz := clock_timestamp();
+  _queues jsonb := jsonb_build_array(queue);
+  _room integer := count;
+  _lanes jsonb;
+  _worker bigint;
+  moment bigint := extract(epoch from _now) * 1000;
+begin
+  perform {schema}.check_name('queue', coalesce(queue, ''));
+  if count is null or count not between 1 and 10000 then
+    perform {schema}.refuse(format('count %s is not from 1 to 10000', count), 'Claim as many as you can run within the lease.');
+  end if;
+  if lease is null or lease not between interval '1 s' and interval '1 day' then
+    perform {schema}.refuse(format('lease %s is not between a second and a day', lease),
+      'Keep it short and call extend while you work: after the lease another one gets the job.');
+  end if;
+  if abs(moment - (select last_value from {schema}.swept)) >= 1000 and not {schema}.fleet_lives() then
+    perform setval('{schema}.swept', moment);
+    perform {schema}.sweep();
+  end if;
+  select jsonb_agg(jsonb_build_object('q', found.queue, 'p', found.priority, 's', 0, 'n', _room, 't', to_jsonb(tasks))
+                   order by found.priority desc) into _lanes
+  from (
+    {read lanes}
+  ) found where found.queue is not null;
+  if _lanes is null or exists (select 1 from {schema}.queue q where q.name = _queues ->> 0 and q.paused_at is not null) then
+    return;
+  end if;
+  insert into {schema}.worker (name, version, slots, queues, tasks, started_at, seen_at, expires_at)
+  values ('sql ' || pg_backend_pid() || coalesce(' ' || nullif(current_setting('application_name'), ''), ''), 'sql',
+          _room, _queues, coalesce(to_jsonb(tasks), '[]'), _now, _now, _now + lease)
+  returning id into _worker;
+  return query
+    with claimed as (
+      {move claim}
+    )
+    select c.id::uuid, c.claim, c.task, c.step, c.attempt::integer, c.max_attempts::integer,
+           c.priority::integer, c.input::jsonb, c.headers::jsonb, c.carried::jsonb, c.key
+    from claimed c order by c.priority desc, c.seq;
+  if not found then
+    delete from {schema}.worker where id = _worker;
+  end if;
+end $$;
+
+-- The job, locked, if the claim is current; a row of nulls if it is not. Whoever is about to take the claim
+-- away is waited for.
+create or replace function {schema}.held(job_id uuid, number integer) returns {schema}.job
+language sql volatile as $$
+  select * from {schema}.job where id = job_id and claim = number and state = 'x' for update
+$$;
+
+-- After a claim was settled: hands on the room that it freed, and forgets the consumer with its last job.
+create or replace function {schema}.after_claim(was {schema}.job) returns void
+language plpgsql volatile as $$
+declare
+  stands {schema}.job;
+  freed boolean;
+begin
+  select * into stands from {schema}.job j where j.id = was.id;
+  freed := was.holds and not (coalesce(stands.holds, false) and stands.key is not distinct from was.key);
+  if freed then
+    perform pg_notify('{plain}_work', 'room ' || was.key);
+  end if;
+  if freed or stands.state = 'b' then
+    perform {schema}.admit_keys(jsonb_build_array(was.key, stands.key));
+  end if;
+  delete from {schema}.worker w where w.id = was.worker_id and w.version = 'sql'
+    and not exists (select 1 from {schema}.job j where j.worker_id = w.id);
+end $$;
+
+create or replace function {schema}.finish_claim(was {schema}.job, final "char", result jsonb, error jsonb) returns boolean
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  _now timestamptz := clock_timestamp();
+  _channel text := '{plain}_work';
+  _done text := '{plain}_done';
+  _verdicts jsonb := jsonb_build_array(jsonb_build_object(
+    'i', was.id, 'c', was.claim, 's', final, 'o', result, 'e', error));
+  answer record;
+  held boolean := true;
+begin
+  for answer in
+    {move finish}
+  loop
+    held := held and not answer.lost;
+  end loop;
+  if held then
+    perform {schema}.after_claim(was);
+  end if;
+  return held;
+end $$;
+
+create or replace function {schema}.requeue_claim(
+  was {schema}.job, delay double precision, given_back boolean, keeps_place boolean, error jsonb) returns boolean
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  _now timestamptz := clock_timestamp();
+  _channel text := '{plain}_work';
+  _worker bigint := was.worker_id;
+  _verdicts jsonb := jsonb_build_array(jsonb_build_object(
+    'i', was.id, 'c', was.claim, 'd', delay, 'b', given_back, 'f', keeps_place, 'e', error));
+  answer record;
+  held boolean := true;
+begin
+  if was.cancelling then                        -- it must not run again
+    return {schema}.finish_claim(was, 'c', null,
+      jsonb_build_object('type', 'Cancelled', 'message', 'cancelled while it ran'));
+  end if;
+  for answer in
+    {move requeue}
+  loop
+    held := held and answer.id is null;
+  end loop;
+  if held then
+    perform {schema}.after_claim(was);
+  end if;
+  return held;
+end $$;
+
+create or replace function {schema}.extend(id uuid, claim integer, lease interval default '30 s') returns boolean
+language plpgsql volatile as $$
+declare
+  job_id uuid := id;
+  number integer := claim;
+begin
+  if lease is null or lease not between interval '1 s' and interval '1 day' then
+    perform {schema}.refuse(format('lease %s is not between a second and a day', lease),
+      'Give the time until you will call extend again, and some more.');
+  end if;
+  -- The lease is that of all jobs of one call of claim: none of them shortens it. One that ran out stays so.
+  update {schema}.worker w
+  set seen_at = clock_timestamp(), expires_at = greatest(w.expires_at, clock_timestamp() + lease)
+  from {schema}.job j
+  where j.id = job_id and j.claim = number and j.state = 'x' and not j.cancelling
+    and w.id = j.worker_id and w.version = 'sql' and w.expires_at > clock_timestamp();
+  return found;
+end $$;
+
+create or replace function {schema}.complete(id uuid, claim integer, result jsonb default null) returns boolean
+language plpgsql volatile as $$
+declare
+  was {schema}.job := {schema}.held(id, claim);
+begin
+  return was.id is not null and {schema}.finish_claim(was, 'd', result, null);
+end $$;
+
+create or replace function {schema}.fail(
+  id uuid, claim integer, message text, again boolean default true, delay interval default null) returns boolean
+language plpgsql volatile as $$
+declare
+  was {schema}.job := {schema}.held(id, claim);
+  error jsonb := jsonb_build_object('type', 'Failed', 'message', left(coalesce(message, ''), 8000));
+  wait double precision := {schema}.seconds_of('delay', to_jsonb(extract(epoch from delay)));
+begin
+  if was.id is null then
+    return false;
+  end if;
+  if was.cancelling or (coalesce(again, true) and was.attempt < was.max_attempts) then
+    -- As core/retry.py has it for a task that says nothing: doubling from a second to a minute.
+    return {schema}.requeue_claim(was,
+      coalesce(wait, least(60, 2 ^ least(was.attempt - 1, 6)) * (0.5 + random() / 2)), false, false, error);
+  end if;
+  return {schema}.finish_claim(was, 'f', null, error);
+end $$;
+
+create or replace function {schema}.release(id uuid, claim integer) returns boolean
+language plpgsql volatile as $$
+declare
+  was {schema}.job := {schema}.held(id, claim);
+begin
+  return was.id is not null and {schema}.requeue_claim(was, 0, true, true, null);
+end $$;
+
+create or replace function {schema}.snooze(id uuid, claim integer, delay interval) returns boolean
+language plpgsql volatile as $$
+declare
+  was {schema}.job := {schema}.held(id, claim);
+  wait double precision := {schema}.seconds_of('delay', to_jsonb(extract(epoch from delay)));
+begin
+  return was.id is not null and {schema}.requeue_claim(was, coalesce(wait, 0), true, false, null);
+end $$;
+
+create or replace function {schema}.advance(
+  id uuid, claim integer, step text, input jsonb default '{}', delay interval default null,
+  carried jsonb default null) returns boolean
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  was {schema}.job := {schema}.held(id, claim);
+  known {schema}.task;
+  key jsonb;
+  _now timestamptz := clock_timestamp();
+  _channel text := '{plain}_work';
+  _verdicts jsonb;
+  wait double precision := {schema}.seconds_of('delay', to_jsonb(extract(epoch from delay)));
+  answer record;
+  moved boolean := true;
+begin
+  perform {schema}.check_name('step', coalesce(step, ''));
+  if strpos(step, '/') > 0 then
+    perform {schema}.refuse(format('step %L has a / in it', step), 'Name the step alone, without its flow.');
+  end if;
+  perform {schema}.check_input('input', input);
+  if was.id is null then
+    return false;
+  end if;
+  if was.cancelling then                        -- it must not run again
+    return {schema}.finish_claim(was, 'c', null,
+      jsonb_build_object('type', 'Cancelled', 'message', 'cancelled while it ran'));
+  end if;
+  select * into known from {schema}.task t where t.name = was.task || '/' || advance.step;
+  -- The key is the one that the job was made with: those of single steps are known to their code alone.
+  key := case when was.options ? 'key' then was.options -> 'key' else '[null, null, false]' end;
+  _verdicts := jsonb_build_array(jsonb_build_object(
+    'i', was.id, 'c', was.claim, 't', step, 'd', coalesce(wait, 0), 'n', input, 'w', coalesce(carried, was.carried),
+    'q', coalesce(known.queue, was.queue), 'p', coalesce(known.priority, was.priority),
+    'm', coalesce(known.max_attempts, was.max_attempts),
+    'k', key -> 0, 'l', key -> 1, 'o', key -> 2));
+  for answer in
+    {move advance}
+  loop
+    moved := moved and answer.id is null;
+  end loop;
+  if moved then
+    perform {schema}.after_claim(was);
+  end if;
+  return moved;
+end $$;
+
+comment on function {schema}.claim is
+  'Takes up to `count` ready jobs of a queue, the highest priority first, for as long as the lease: of all tasks, or '
+  'of `tasks` (a task, or flow/step). Settle each with its id and claim number: complete, fail, release, snooze or advance.';
+comment on function {schema}.extend is
+  'Lengthens the lease of a claim, and of those claimed with it. False: stop; the claim is lost, or someone cancels the job.';
+comment on function {schema}.complete is
+  'The job succeeded, with this result. False, and nothing changed, if the claim is not current.';
+comment on function {schema}.fail is
+  'The attempt failed. The job runs again after the delay (left open: doubling from a second to a minute) while it has '
+  'attempts left and `again` is true; else it is failed. False, and nothing changed, if the claim is not current.';
+comment on function {schema}.release is
+  'Gives the job back at once: it keeps its place and the attempt does not count. False if the claim is not current.';
+comment on function {schema}.snooze is
+  'The job runs again after the delay, and the attempt does not count. False if the claim is not current.';
+comment on function {schema}.advance is
+  'Ends this step of a flow and goes to another, in one write. Left open, what the flow carries along stays as it is. '
+  'False if the claim is not current.';

@@ -1,0 +1,100 @@
+-- What Headway's workers do for all: promote, admit, rescue, expire. Where none of them lives claim() does it,
+-- once a second over all who claim.
+--
+-- Admitting takes a key's lock until the end of the transaction, and here that is the caller's: it may stay
+-- open. So the lock is only tried for, never waited for, and only while no worker of the engine lives, who
+-- would have to wait for it. With one alive, 'room' tells it that there is something to hand on.
+
+-- When claim() last swept, in milliseconds; a sequence, because nobody waits for one or rolls it back.
+create sequence if not exists {schema}.swept as bigint;
+
+create or replace function {schema}.fleet_lives() returns boolean
+language sql volatile as $$
+  select exists (select 1 from {schema}.duty where name = 'sweeps' and expires_at > clock_timestamp())
+$$;
+
+-- Admits under these keys, but for those that someone else is at; leaves it to the engine where that lives.
+create or replace function {schema}.admit_keys(wanted jsonb) returns bigint
+language plpgsql volatile as $$
+declare
+  _keys jsonb;
+  _channel text := '{plain}_work';
+  admitted bigint;
+  rung bigint;
+begin
+  if {schema}.fleet_lives() then
+    return 0;
+  end if;
+  -- What is counted behind the lock must be newer than the lock.
+  if current_setting('transaction_isolation') <> 'read committed' then
+    return 0;
+  end if;
+  select jsonb_agg(key) into _keys from (
+    select distinct key from jsonb_array_elements_text(wanted) k(key) where key is not null) k
+  where pg_try_advisory_xact_lock(hashtextextended('{schema}.key ' || key, 0));  -- as lock_keys.sql
+  if _keys is null then
+    return 0;
+  end if;
+  {move admit}
+  into admitted, rung;
+  return admitted;
+end $$;
+
+create or replace function {schema}.sweep(most integer default 1000)
+returns table (rescued bigint, ended bigint, expired bigint, promoted bigint, admitted bigint)
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  _now timestamptz := clock_timestamp();
+  _channel text := '{plain}_work';
+  _done text := '{plain}_done';
+  _since timestamptz := '-infinity';
+  _limit integer := most;
+  _key text := '';
+  line record;
+  lines integer;
+  roomy jsonb := '[]';
+  ignored text;
+begin
+  {move rescue}
+  into rescued, ended, ignored, ignored;
+  {move expire}
+  into expired, ignored;
+  {move promote}
+  into promoted, ignored, ignored, ignored;
+  -- Each key with room is one lock until the end of the transaction: a bounded number of them.
+  _limit := 500;
+  loop
+    lines := 0;
+    for line in
+      {read lines}
+    loop
+      lines := lines + 1;
+      _key := line.key;
+      if line.room then
+        roomy := roomy || to_jsonb(line.key);
+      end if;
+    end loop;
+    exit when lines < _limit or jsonb_array_length(roomy) >= _limit;
+  end loop;
+  admitted := {schema}.admit_keys(roomy);
+  return next;
+end $$;
+
+create or replace function {schema}.prune() returns void
+language plpgsql volatile set lock_timeout = '250ms' as $$
+declare
+  _now timestamptz := clock_timestamp();
+  ignored bigint;
+begin
+  {write partitions}
+  into ignored, ignored;
+  {write forget}
+  into ignored, ignored, ignored;
+end $$;
+
+comment on function {schema}.sweep is
+  'Takes back what lost workers held, ends what expired, makes ready what is due and what has room under its key: at '
+  'most so many of each. For systems where no Headway worker lives; there claim() does it, too.';
+comment on function {schema}.prune is
+  'Makes the archive''s next partitions and drops those past retention: once a day where no Headway worker lives.';

@@ -1,0 +1,168 @@
+-- Why a job does not run, in words: one reason to a line, the most certain first.
+
+-- A duration for people, in at most two units; as core/duration.py has it.
+create or replace function {schema}.in_words(seconds double precision) returns text
+language sql immutable parallel safe as $$
+  select case
+    when seconds < 1 then round((seconds * 1000)::numeric) || 'ms'
+    when seconds < 10 and seconds <> trunc(seconds) then round(seconds::numeric, 1) || 's'
+    else (select string_agg(part, ' ' order by place) from (
+      select part, place from (values
+        (1, whole / 86400, 'd'), (2, whole % 86400 / 3600, 'h'), (3, whole % 3600 / 60, 'm'), (4, whole % 60, 's')
+      ) units(place, number, unit), lateral (select number || unit as part) words
+      where number > 0 order by place limit 2) two) end
+  from (select round(seconds::numeric)::bigint as whole) rounded
+$$;
+
+create or replace function {schema}.explain_ended(past {schema}.archive) returns setof text
+language sql volatile as $$
+  select case past.state
+    when 'd' then format('it succeeded %s', ended)
+    when 'f' then format('it failed %s, at attempt %s of %s%s: %s: %s%s', ended, past.attempt, past.max_attempts,
+      case when past.step <> '' then ' of step ' || past.step else '' end,
+      coalesce(past.error ->> 'type', 'no error'), left(split_part(past.error ->> 'message', chr(10), 1), 200), again)
+    when 'c' then format('it was cancelled %s%s', ended, again)
+    else format('it expired %s: its time to live passed while it waited%s', ended, again) end
+  from (select {schema}.in_words(extract(epoch from clock_timestamp() - past.finished_at)) || ' ago' as ended,
+               format('; `headway job retry %s` runs it again', past.id) as again) said
+$$;
+
+create or replace function {schema}.explain_running(job {schema}.job) returns setof text
+language plpgsql volatile as $$
+declare
+  owner {schema}.worker;
+begin
+  select * into owner from {schema}.worker w where w.id = job.worker_id;
+  return next format('it has run for %s on worker %s%s, attempt %s of %s',
+    {schema}.in_words(extract(epoch from clock_timestamp() - job.claimed_at)), job.worker_id,
+    coalesce(' (' || owner.name || ')', ''), job.attempt, job.max_attempts);
+  if job.cancelling then
+    return next 'it was asked to stop';
+  end if;
+  if owner.id is null or owner.expires_at <= clock_timestamp() then
+    return next format('worker %s was lost; another one takes the job over, once one is alive', job.worker_id);
+  end if;
+end $$;
+
+create or replace function {schema}.explain_scheduled(job {schema}.job, alive boolean) returns setof text
+language plpgsql volatile as $$
+begin
+  if job.run_at > clock_timestamp() then
+    return next format('it is due in %s%s', {schema}.in_words(extract(epoch from job.run_at - clock_timestamp())),
+      case when job.attempt > 0 then format(' (attempt %s of %s failed)', job.attempt, job.max_attempts) else '' end);
+  elsif alive then
+    return next 'it is due, and a worker is about to make it ready';
+  else
+    return next 'it is due, but no worker is alive; start one: headway worker module:hw';
+  end if;
+end $$;
+
+create or replace function {schema}.explain_blocked(job {schema}.job, alive boolean) returns setof text
+language plpgsql volatile as $$
+declare
+  held bigint;
+  holders text;
+  before bigint;
+begin
+  select count(*), string_agg(format('job %s (%s)', h.id, {schema}.label(h.state)), ', ' order by h.id) filter (where h.place <= 3)
+  into held, holders
+  from (select o.*, row_number() over (order by o.id) as place from {schema}.job o where o.key = job.key and o.holds) h;
+  if held > 3 then
+    holders := holders || format(' and %s more', held - 3);
+  end if;
+  select count(*) into before from (
+    select 1 from {schema}.job b where b.state = 'b' and b.key = job.key
+      and (case when b.ordered then 0 else -b.priority end, b.seq)
+        < (case when job.ordered then 0 else -job.priority end, job.seq)
+    limit 1001) ahead;
+  if held > 0 then
+    return next format('key %s has %s of %s in use, by %s', job.key, held, job.key_limit, holders);
+  end if;
+  return next case when before > 1000 then 'over 1000 others are before it in line'
+    when before > 0 then format('it is number %s in line', before + 1)
+    when held >= job.key_limit then 'it is the next in line'
+    when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
+    else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;
+end $$;
+
+create or replace function {schema}.explain_ready(job {schema}.job) returns setof text
+language plpgsql volatile as $$
+declare
+  handler text := case job.step when '' then job.task else job.task || '/' || job.step end;
+  named text := case job.step when '' then 'task ' || job.task else format('step %s of %s', job.step, job.task) end;
+  fleet record;
+  pause {schema}.queue;
+  before bigint;
+begin
+  select * into pause from {schema}.queue q where q.name = job.queue and q.paused_at is not null;
+  if pause.name is not null then
+    return next format('queue %s is paused by %s%s; `headway queue resume %s` opens it', pause.name,
+      coalesce(pause.paused_by, 'someone'), coalesce(': ' || pause.pause_reason, ''), pause.name);
+  end if;
+  -- Who claims by SQL without naming tasks knows them all.
+  select count(*) as alive, count(*) filter (where serves) as serving, count(*) filter (where knows) as knowing,
+         count(*) filter (where serves and knows) as able into fleet
+  from (select w.queues ? job.queue as serves, w.tasks ? handler or (w.version = 'sql' and w.tasks = '[]') as knows
+        from {schema}.worker w where w.expires_at > clock_timestamp()) w;
+  if fleet.alive = 0 then
+    return next 'no worker is alive; start one: headway worker module:hw';
+    return;
+  end if;
+  if fleet.serving = 0 then
+    return next format('no live worker serves queue %s; start one with -q %s', job.queue, job.queue);
+  end if;
+  if fleet.knowing = 0 then
+    return next format('no live worker knows %s; deploy an app that defines it', named);
+  end if;
+  if fleet.able = 0 and fleet.serving > 0 and fleet.knowing > 0 then
+    return next format('no live worker that knows %s serves queue %s', named, job.queue);
+  end if;
+  if fleet.able > 0 and pause.name is null then
+    select count(*) into before from (
+      select 1 from {schema}.job b where b.state = 'r' and b.queue = job.queue
+        and (b.priority > job.priority or (b.priority = job.priority and b.seq < job.seq))
+      limit 1001) ahead;
+    return next 'it waits for a free slot of a worker, ' || case before
+      when 0 then 'next in its queue' when 1 then 'behind 1 other of its queue'
+      when 1001 then 'behind over 1000 others of its queue' else format('behind %s others of its queue', before) end;
+  end if;
+end $$;
+
+create or replace function {schema}.reasons(job_id uuid) returns setof text
+language plpgsql volatile as $$
+declare
+  job {schema}.job;
+  past {schema}.archive;
+  alive boolean := exists (select 1 from {schema}.worker w where w.expires_at > clock_timestamp());
+begin
+  select * into job from {schema}.job j where j.id = job_id;
+  if job.id is null then
+    select * into past from {schema}.archive a where a.id = job_id;
+    if past.id is not null then
+      return query select {schema}.explain_ended(past);
+    else
+      return next format('there is no job %s: it was never made, was not kept, or its time in the archive is over', job_id);
+    end if;
+    return;
+  end if;
+  if job.state <> 'x' and job.expires_at <= clock_timestamp() then
+    return next format('its time to live passed %s ago, and it is about to end as expired',
+      {schema}.in_words(extract(epoch from clock_timestamp() - job.expires_at)));
+  end if;
+  case job.state
+    when 'x' then return query select {schema}.explain_running(job);
+    when 's' then return query select {schema}.explain_scheduled(job, alive);
+    when 'b' then return query select {schema}.explain_blocked(job, alive);
+    when 'r' then return query select {schema}.explain_ready(job);
+    else return next 'it waits for an event';
+  end case;
+end $$;
+
+create or replace function {schema}.explain(id uuid) returns text
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
+  select string_agg(reason, chr(10) order by place)
+  from {schema}.reasons(id) with ordinality r(reason, place)
+$$;
+
+comment on function {schema}.explain is
+  'Why this job is not running, or what became of it: one reason to a line, the most certain first.';

@@ -1,0 +1,60 @@
+-- Who may do what. Inside the schema nothing is left to PUBLIC; roles are made only if asked for, because
+-- they belong to the whole cluster. Run after every change of functions, so that new ones have their rights.
+-- Once made for this schema (they may use it), the roles are given what is new without asking.
+create or replace function {schema}.grant_rights(make_roles boolean) returns void
+language plpgsql volatile as $$
+declare
+  kinds constant text[] := array['producer', 'worker', 'reader', 'operator'];
+  kind text;
+  given record;
+begin
+  revoke execute on all functions in schema {schema} from public;
+  -- Pure, and part of the views.
+  grant execute on function {schema}.label, {schema}.keys_of, {schema}.in_words to public;
+  -- Whoever looks after partitions need not own the tables; whoever enqueues needs no right to them.
+  alter function {schema}.add_partitions security definer set search_path = pg_catalog, pg_temp;
+  alter function {schema}.drop_partitions security definer set search_path = pg_catalog, pg_temp;
+  alter function {schema}.withdraw_jobs security definer set search_path = pg_catalog, pg_temp;
+  alter function {schema}.enqueue_jobs security definer set search_path = pg_catalog, pg_temp;
+
+  foreach kind in array kinds loop
+    if make_roles and not exists (select 1 from pg_catalog.pg_roles where rolname = '{plain}_' || kind) then
+      begin
+        execute format('create role %I nologin', '{plain}_' || kind);
+      exception when duplicate_object or unique_violation then
+        null;                                   -- another database of the cluster made it at this moment
+      end;
+    end if;
+  end loop;
+  if not make_roles and not exists (
+      select 1 from pg_catalog.pg_namespace n, aclexplode(n.nspacl) a join pg_catalog.pg_roles r on r.oid = a.grantee
+      where n.nspname = '{plain}' and r.rolname = '{plain}_worker') then
+    return;
+  end if;
+
+  grant usage on schema {schema} to "{plain}_producer", "{plain}_worker", "{plain}_reader", "{plain}_operator";
+  -- Every process looks whether the schema fits it.
+  grant select (version) on {schema}.migration to "{plain}_producer", "{plain}_reader", "{plain}_operator";
+
+  grant select, insert on {schema}.inbox to "{plain}_producer";  -- it is always empty; for `returning id`
+  grant execute on function {schema}.enqueue, {schema}.enqueue_many, {schema}.enqueue_jobs, {schema}.withdraw_jobs
+    to "{plain}_producer";
+
+  grant select on {schema}.jobs, {schema}.queues to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.explain to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.retry, {schema}.cancel, {schema}.edit, {schema}.pause, {schema}.resume
+    to "{plain}_operator";
+
+  -- Partitions are reached through their parents; they come and go, and need no rights of their own.
+  for given in
+    select c.oid::regclass as name, c.relname in ('migration', 'definition') as only_read
+    from pg_catalog.pg_class c
+    where c.relnamespace = '{schema}'::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+  loop
+    execute format('grant %s on %s to "{plain}_worker"',
+      case when given.only_read then 'select' else 'select, insert, update, delete' end, given.name);
+  end loop;
+  grant usage, select, update on all sequences in schema {schema} to "{plain}_worker";
+  grant execute on all functions in schema {schema} to "{plain}_worker";
+  revoke execute on function {schema}.grant_rights from "{plain}_worker";
+end $$;

@@ -1,0 +1,7 @@
+-- Makes a job as SQL users do: what is left open comes from what workers declared of the task. The id is
+-- given, so that a repetition makes nothing new; another comes back if that one's job has the unique key.
+select {schema}.enqueue(
+  task => %(task)s, input => %(input)s::jsonb, queue => %(queue)s, delay => make_interval(secs => %(delay)s),
+  at => %(at)s::timestamptz, priority => %(priority)s, ttl => make_interval(secs => %(ttl)s),
+  headers => %(headers)s::jsonb, concurrency_key => %(concurrency_key)s, concurrency_limit => %(limit)s,
+  ordered => %(ordered)s, unique_key => %(unique_key)s, on_taken => %(on_taken)s, id => %(id)s::uuid) as id

@@ -1,0 +1,135 @@
+"""Where every statement commits by itself: one does, and several are made one or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+from django.db import connection
+from sqlalchemy import text
+
+from headway.errors import ConfigError
+from headway.store.borrowed import Lent, lend, lend_async
+from tests.borrowed.on_django import configured
+from tests.borrowed.on_sqlalchemy import async_engine, sync_engine
+from tests.borrowed.transactions import server
+
+Database = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def insert(db: Database, schema: str) -> Any:
+    """A statement that writes, as ours do."""
+    db.execute("create table work (text text)")
+    return (
+        f"with made as (insert into {schema}.work values (%(text)s) returning text) "
+        "select text from made"
+    )
+
+
+@pytest.fixture
+def written(db: Database) -> Any:
+    return lambda: [text for (text,) in db.execute("select text from work order by text")]
+
+
+def _fail_behind(insert: Any, lent: Lent) -> None:
+    with lent.together():
+        lent.rows(insert, {"text": "lost"})
+        lent.rows("select 1/0", {})
+
+
+async def test_on_asyncpg_several_are_one(dsn: str, insert: Any, written: Any) -> None:
+    conn = await asyncpg.connect(**server(dsn))
+    lent = lend_async(conn)
+    assert await lent.rows(insert, {"text": "alone"}) == [("alone",)]
+    assert written() == ["alone"]
+
+    async def fail() -> None:
+        async with lent.together():
+            await lent.rows(insert, {"text": "lost"})
+            await lent.rows("select 1/0", {})
+
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await fail()
+    assert written() == ["alone"]
+    async with lent.together():
+        await lent.rows(insert, {"text": "kept"})
+    await conn.execute("begin")  # as text, past asyncpg's own transactions
+    async with lent.together():
+        await lent.rows(insert, {"text": "undone"})
+    await conn.execute("rollback")
+    assert written() == ["alone", "kept"]
+    await conn.close()
+
+
+def test_on_psycopg_several_are_one(dsn: str, insert: Any, written: Any) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        lent = lend(conn)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            _fail_behind(insert, lent)
+        with lent.together():
+            lent.rows(insert, {"text": "kept"})
+    assert written() == ["kept"]
+
+
+def test_on_django_several_are_one(dsn: str, insert: Any, written: Any) -> None:
+    with configured(dsn):
+        lent = lend("default")
+        assert lent.rows(insert, {"text": "alone"}) == [("alone",)]
+        assert written() == ["alone"]
+        with pytest.raises(Exception, match="division by zero"):
+            _fail_behind(insert, lent)
+        with lent.together():
+            lent.rows(insert, {"text": "kept"})
+        assert connection.get_autocommit()
+    assert written() == ["alone", "kept"]
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+def test_on_sqlalchemy_one_is_fine_and_several_are_refused(
+    dsn: str, insert: Any, written: Any, driver: str
+) -> None:
+    engine = sync_engine(dsn, driver, isolation_level="AUTOCOMMIT")
+    with engine.connect() as conn:
+        lend(conn).rows(insert, {"text": "alone"})
+        assert written() == ["alone"]
+        with pytest.raises(ConfigError, match="AUTOCOMMIT"), lend(conn).together():
+            pytest.fail("nothing of it is begun")
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+async def test_the_same_on_async_sqlalchemy(
+    dsn: str, insert: Any, written: Any, driver: str
+) -> None:
+    engine = async_engine(dsn, driver, isolation_level="AUTOCOMMIT")
+    async with engine.connect() as conn:
+        await lend_async(conn).rows(insert, {"text": "alone"})
+        assert written() == ["alone"]
+        with pytest.raises(ConfigError, match="AUTOCOMMIT"):
+            async with lend_async(conn).together():
+                pytest.fail("nothing of it is begun")
+
+
+@pytest.mark.parametrize("options", [{"stream_results": True}, {"yield_per": 10}])
+def test_a_caller_who_streams_results_can_lend_as_well(
+    dsn: str, insert: Any, written: Any, options: dict[str, Any]
+) -> None:
+    """A cursor on the server cannot be declared for a statement that writes."""
+    with sync_engine(dsn, "psycopg2").connect().execution_options(**options) as conn:
+        assert lend(conn).rows(insert, {"text": "kept"}) == [("kept",)]
+        assert conn.execute(text("select 1")).scalar() == 1
+        conn.commit()
+    assert written() == ["kept"]
+
+
+async def test_a_sync_session_on_an_async_driver_is_a_sync_one(
+    dsn: str, insert: Any, written: Any
+) -> None:
+    """As `run_sync` hands it out."""
+    async with async_engine(dsn, "asyncpg").connect() as conn:
+        rows = await conn.run_sync(lambda lent: lend(lent).rows(insert, {"text": "lost"}))
+        assert rows == [("lost",)]
+        await conn.rollback()
+    assert written() == []

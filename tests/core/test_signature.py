@@ -1,0 +1,58 @@
+"""Reading functions: parameters, what is injected, annotations one by one."""
+
+import functools
+from typing import Any
+
+import pytest
+
+from headway import Context, Depends
+from headway.core.signature import annotation, dependencies, parameters
+from headway.errors import ConfigError
+from tests.core.test_definition import get_db, logged
+
+
+class Provider:
+    def __init__(self, ctx: Context) -> None: ...
+    def __call__(self, ctx: Context) -> None: ...
+    def method(self, ctx: Context) -> None: ...
+
+
+def test_annotations_are_found_on_whatever_can_be_called() -> None:
+    made = Provider.__new__(Provider)
+    callables = [Provider, made, made.method, functools.partial(made.method), logged(made.method)]
+    assert [annotation(each, "ctx") for each in callables] == [Context] * 5
+
+
+def test_what_is_not_annotated_may_be_anything() -> None:
+    def task(a) -> None: ...
+
+    assert annotation(task, "a") is Any
+    assert annotation(dict, "x") is Any
+
+
+def test_one_annotation_is_read_without_the_others() -> None:
+    def task(a: int, b: "NoSuchType") -> None: ...  # noqa: F821
+
+    assert annotation(task, "a") is int
+    with pytest.raises(ConfigError, match=r"the annotation of b in .*task cannot be read"):
+        annotation(task, "b")
+
+
+def test_dependencies_are_the_parameters_whose_default_is_one() -> None:
+    def task(
+        a: int, db: str = Depends(get_db), b: int = 1, *, c: str = Depends(get_db, scope="worker")
+    ) -> None: ...
+
+    found = dependencies(task)
+    assert {name: (one.provider, one.scope) for name, one in found.items()} == {
+        "db": (get_db, "job"),
+        "c": (get_db, "worker"),
+    }
+    assert dependencies(logged(task)) == found
+
+
+def test_a_builtin_that_does_not_tell_its_parameters_has_none() -> None:
+    assert dict(parameters(dict)) == {}
+    assert dependencies(dict) == {}
+    assert list(parameters(get_db)) == []
+    assert list(parameters(logged)) == ["function"]

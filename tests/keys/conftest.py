@@ -1,0 +1,17 @@
+"""A table in which handlers say when they begin and end, by the database's clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.keys.told import Told
+
+
+@pytest.fixture
+def told(db: psycopg.Connection[Any], dsn: str, schema: str) -> Told:
+    place = "place bigint generated always as identity"
+    db.execute(f"create table told ({place}, key text, n integer, what text)")
+    return Told(db, dsn, schema)

@@ -1,0 +1,50 @@
+"""What handlers told: who ran, in which order, and how many of a key at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString
+
+import psycopg
+
+_TELL = "insert into {}.told (key, n, what) values (%s, %s, %s)"
+
+
+class Told:
+    """A table that handlers write to on connections of their own, so that it shows what really ran."""
+
+    def __init__(self, db: psycopg.Connection[Any] | None, dsn: str, schema: str) -> None:
+        """`db` is for those who read."""
+        self._db = db
+        self._dsn = dsn
+        self._schema = schema
+
+    @asynccontextmanager
+    async def running(self, key: str, n: int) -> AsyncIterator[None]:
+        """Says that it begins, and that it ends however it does."""
+        async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True) as side:
+            await side.execute(_TELL.format(self._schema), (key, n, "began"))
+            try:
+                yield
+            finally:
+                await side.execute(_TELL.format(self._schema), (key, n, "ended"))
+
+    def began(self, key: str | None = None) -> list[int]:
+        """Who began, in their order, each as often as it did."""
+        query = "select n from told where what = 'began' and key = coalesce(%s, key) order by place"
+        return [n for (n,) in self._rows(query, [key])]
+
+    def most_at_once(self) -> dict[str, int]:
+        """Of each key, how many ran at once."""
+        running, most = Counter[str](), Counter[str]()
+        for key, what in self._rows("select key, what from told order by place"):
+            running[key] += 1 if what == "began" else -1
+            most[key] = max(most[key], running[key])
+        assert not any(running.values()), "somebody never ended"
+        return dict(most)
+
+    def _rows(self, query: LiteralString, values: list[Any] | None = None) -> list[Any]:
+        assert self._db is not None, "this one only tells"
+        return self._db.execute(query, values).fetchall()
