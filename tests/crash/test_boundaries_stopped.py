@@ -51,8 +51,8 @@ def _paying(db: psycopg.Connection[Any], schema: str) -> int:
     """How many handlers have a transaction open in which they have written."""
     row = db.execute(
         """select count(*) from pg_stat_activity
-           where application_name like %s and state = 'idle in transaction'
-             and backend_xid is not null""",
+           where datname = current_database() and application_name like %s
+             and state = 'idle in transaction' and backend_xid is not null""",
         (f"headway handlers of worker % in {schema}",),
     ).fetchone()
     assert row is not None
