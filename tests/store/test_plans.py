@@ -127,7 +127,7 @@ _HOT = {
     "reads/held": {"job_pkey"},
     "reads/orphans": {"job_held"},
     "reads/lanes": {"job_ready"},
-    "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_blocked", "job_holding"},
+    "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_line", "job_holding"},
     "reads/joined": {"job_blocked"},
     "reads/lines": {"job_line", "job_holding"},
     "writes/progress": {"job_pkey"},
