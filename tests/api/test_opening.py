@@ -13,7 +13,7 @@ import pytest
 
 from headway import Headway
 from headway.errors import DatabaseUnavailable
-from tests.support import eventually_sync
+from tests.support import eventually, eventually_sync
 
 _MODULE = """
 import socket
@@ -67,8 +67,8 @@ async def test_a_context_opens_and_closes(dsn: str, schema: str) -> None:
         async def task() -> None: ...
 
         await asyncio.gather(*[task.enqueue() for _ in range(30)])
-        assert 1 <= open_connections(dsn, "opened") <= 10
-    assert open_connections(dsn, "opened") == 0
+        await eventually(lambda: 1 <= open_connections(dsn, "opened") <= 10)
+    await eventually(lambda: open_connections(dsn, "opened") == 0)
 
 
 async def test_a_context_fails_at_its_start_if_at_all() -> None:
@@ -84,7 +84,7 @@ async def test_a_pool_is_never_larger_than_it_may_be(dsn: str, schema: str) -> N
         async def task() -> None: ...
 
         await asyncio.gather(*[task.enqueue() for _ in range(50)])
-        assert 1 <= open_connections(dsn, "small") <= 2
+        await eventually(lambda: 1 <= open_connections(dsn, "small") <= 2)
 
 
 def test_an_app_may_be_used_on_one_event_loop_after_the_other(dsn: str, schema: str) -> None:
@@ -105,7 +105,7 @@ def test_an_app_may_be_used_on_one_event_loop_after_the_other(dsn: str, schema: 
             await hw.close()
 
     assert [asyncio.run(use(n)) for n in range(3)] == [0, 1, 2]
-    assert open_connections(dsn, "loops") == 0
+    eventually_sync(lambda: open_connections(dsn, "loops") == 0)
 
 
 def test_an_app_that_was_not_closed_works_on_the_next_loop_all_the_same(
@@ -153,8 +153,8 @@ def test_any_number_of_threads_may_share_an_app(dsn: str, schema: str, db) -> No
             made = [job for jobs in pool.map(produce, range(16)) for job in jobs]
         assert len(set(made)) == 320
         assert db.execute("select count(*) from job").fetchone() == (320,)
-        assert 1 <= open_connections(dsn, "threads") <= 3
-    assert open_connections(dsn, "threads") == 0
+        eventually_sync(lambda: 1 <= open_connections(dsn, "threads") <= 3)
+    eventually_sync(lambda: open_connections(dsn, "threads") == 0)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

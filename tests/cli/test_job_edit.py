@@ -52,7 +52,7 @@ def test_with_retry_it_runs_with_the_new_input(
     assert result.stdout.endswith(f"job {job.id} is ready\n")
     assert result.stderr == ""
     app.run_until_idle_sync()
-    assert job.result_sync(timeout="10s") == 5
+    assert job.result_sync(timeout="60s") == 5
 
 
 def test_with_the_app_what_does_not_fit_is_refused(headway: Command, job: Job[Any]) -> None:

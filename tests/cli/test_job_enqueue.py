@@ -34,7 +34,7 @@ def test_a_job_made_by_hand_runs(headway: Command, app: Headway) -> None:
 
     job_id = headway("job", "enqueue", "add", '{"a": 1, "b": 2}').stdout.strip()
     app.run_until_idle_sync()
-    assert app.job(job_id).result_sync(timeout="10s") == 3
+    assert app.job(job_id).result_sync(timeout="60s") == 3
 
 
 def test_every_option_is_kept(headway: Command, app: Headway) -> None:

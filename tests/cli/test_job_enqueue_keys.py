@@ -80,7 +80,7 @@ def test_what_workers_declared_of_a_flow_is_known_without_the_app(
     assert (status.step, status.queue) == ("first", "orders")
     assert (status.priority, status.max_attempts) == (2, 9)
     app.run_until_idle_sync()
-    assert app.job(status.id).result_sync(timeout="10s") == 8
+    assert app.job(status.id).result_sync(timeout="60s") == 8
 
 
 def test_the_id_is_known_to_be_one(headway: Command) -> None:

@@ -39,7 +39,7 @@ def test_a_pause_holds_jobs_back_until_it_is_lifted(headway: Command, app: Headw
     assert job.status_sync().state == "ready"
     assert headway("queue", "resume", "mail").stdout == "queue mail is open\n"
     app.run_until_idle_sync()
-    assert job.result_sync(timeout="10s") == "sent"
+    assert job.result_sync(timeout="60s") == "sent"
 
 
 def test_a_pause_says_who_and_why(headway: Command, headway_json: Callable[..., Any]) -> None:

@@ -125,7 +125,7 @@ def test_g11_workers_drain_when_their_supervisor_is_killed(
     fleet.wait()
     eventually_sync(lambda: fleet.output().count("the supervisor is gone; draining") == 2)
     (tmp_path / "let-go").touch()
-    assert [job.result_sync(timeout="30s") for job in jobs] == ["let go"] * 2
+    assert [job.result_sync(timeout="60s") for job in jobs] == ["let go"] * 2
     eventually_sync(lambda: alive() == set())
     eventually_sync(lambda: all(_is_gone(pid) for pid in pids))
 

@@ -37,7 +37,7 @@ def test_a_worker_runs_async_thread_and_process_tasks_of_every_queue(
         tasks.tasks["mail"].enqueue_sync("ada"),
         tasks.tasks["square"].enqueue_sync(7),
     ]
-    assert [job.result_sync(timeout="30s") for job in jobs] == [3, "sent to ada", 49]
+    assert [job.result_sync(timeout="60s") for job in jobs] == [3, "sent to ada", 49]
     worker.send(signal.SIGTERM)
     assert worker.wait() == 0
 
@@ -103,7 +103,7 @@ def test_only_the_queues_that_are_named_are_served(
     spawn_worker(APP, "-q", "mail:3", "--queue", "other", "--concurrency", "7")
     other = tasks.tasks["add"].enqueue_sync(1, 2)
     job = tasks.tasks["mail"].enqueue_sync("ada")
-    assert job.result_sync(timeout="30s") == "sent to ada"
+    assert job.result_sync(timeout="60s") == "sent to ada"
     assert other.status_sync().state == "ready"
     assert db.execute("select slots, queues from worker").fetchone() == (7, ["mail", "other"])
 
@@ -112,7 +112,7 @@ def test_without_listening_it_polls(
     spawn_worker: Spawn, tasks: Headway, db: psycopg.Connection[Any]
 ) -> None:
     serving(spawn_worker(APP, "--no-listen", "--poll", "50ms"))
-    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="30s") == 3
+    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="60s") == 3
     of_the_worker = "datname = current_database() and application_name like 'headway worker %'"
     queries = db.execute(f"select query from pg_stat_activity where {of_the_worker}").fetchall()
     assert queries
@@ -137,7 +137,7 @@ def test_log_lines_for_programs_carry_the_job(spawn_worker: Spawn, tasks: Headwa
 
 def test_the_log_level_is_heeded(spawn_worker: Spawn, tasks: Headway) -> None:
     worker = spawn_worker(APP, "--log-level", "error")
-    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="30s") == 3
+    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="60s") == 3
     worker.send(signal.SIGTERM)
     assert worker.wait() == 0
     assert worker.output() == ""
@@ -148,7 +148,7 @@ def test_dsn_and_schema_of_the_command_go_before_the_apps(
 ) -> None:
     nowhere = "postgresql://localhost:1/nowhere"
     spawn_worker(APP, "--dsn", dsn, "--schema", schema, dsn=nowhere, schema="not_there")
-    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="30s") == 3
+    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="60s") == 3
 
 
 @pytest.mark.parametrize(

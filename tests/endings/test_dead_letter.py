@@ -47,7 +47,7 @@ async def test_a_worker_of_that_queue_runs_it(hw: Headway, db: Db) -> None:
     mended.append(True)
     await hw.run_until_idle(queues={"graves": 1})
     (letter,) = _letters(db, job.id)
-    assert await hw.job(letter).result(timeout="10s") == "sent to ada"
+    assert await hw.job(letter).result(timeout="60s") == "sent to ada"
 
 
 async def test_from_the_queue_for_the_dead_nothing_goes_there_again(hw: Headway, db: Db) -> None:
@@ -103,4 +103,4 @@ async def test_a_flow_is_buried_at_the_step_where_it_failed_and_goes_on_from_the
     assert (status.step, status.input) == ("email", {"key": "receipt-7"})
     mended.append(True)
     await hw.run_until_idle(queues={"graves": 1})
-    assert await hw.job(letter).result(timeout="10s") == "receipt-7"
+    assert await hw.job(letter).result(timeout="60s") == "receipt-7"

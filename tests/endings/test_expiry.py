@@ -42,8 +42,8 @@ async def test_whatever_waits_too_long_is_in_the_archive_as_expired(
     start()
     for job in jobs.values():
         with pytest.raises(JobExpired, match="its time to live passed while it waited"):
-            await job.result(timeout="30s")
+            await job.result(timeout="60s")
         assert (await job.status()).input["name"] in ("ready", "scheduled", "first", "blocked")
-    await behind.result(timeout="30s")  # the room of those that expired is free again
+    await behind.result(timeout="60s")  # the room of those that expired is free again
     left = db.execute("select count(*) from jobs").fetchone()
     assert left == (5,), "an expiry is no failure: nobody was called, nothing was buried"

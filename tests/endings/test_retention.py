@@ -44,7 +44,7 @@ async def test_a_job_is_there_to_the_end_of_its_last_day_and_not_longer(
     # Days are made for three more days than a job is kept.
     running = await _sweep(hw, start, db, "2040-01-01T12:00:00+00:00", "20400111")
     job: Job[Any] = await task.enqueue()
-    assert await job.result(timeout="30s") == "kept"
+    assert await job.result(timeout="60s") == "kept"
     await running.stop()
     (place,) = db.execute("select tableoid::regclass::text from archive").fetchone() or (None,)
     assert place == "archive_20400108"

@@ -62,7 +62,7 @@ async def test_a_flow_is_chosen_by_the_step_where_it_failed_and_resumes_there(hw
     mended.append(True)
     assert await hw.retry_failed(task="order", step="email") == 3
     await hw.run_until_idle()
-    results = [await job.result(timeout="10s") for job in jobs]
+    results = [await job.result(timeout="60s") for job in jobs]
     assert results == ["receipt-0", "receipt-1", "receipt-2"]
     generated = [attempt for attempt in await jobs[0].history() if attempt.step == "generate"]
     assert len(generated) == 1, "the first step was not done again"
@@ -101,7 +101,7 @@ def test_many_are_retried_from_sync_code_each_once(dsn: str, schema: str) -> Non
         assert hw.retry_failed_sync(task="task") == 250
         assert hw.retry_failed_sync(task="task") == 0
         hw.run_until_idle_sync()
-        assert [job.result_sync(timeout="30s") for job in jobs] == list(range(250))
+        assert [job.result_sync(timeout="60s") for job in jobs] == list(range(250))
 
 
 @pytest.mark.parametrize(

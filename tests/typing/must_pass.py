@@ -168,7 +168,7 @@ async def enqueue() -> None:
     job = await welcome.enqueue(user_id=1, email="ada@example.com")
     assert_type(job, Job[str])
     assert_type(job.id, UUID)
-    assert_type(await job.result(timeout="10s"), str)
+    assert_type(await job.result(timeout="60s"), str)
     assert_type(await job.status(), JobStatus)
     assert_type(await job.cancel(), bool)
     assert_type(await job.retry(), bool)

@@ -30,7 +30,7 @@ class Admitter(Duty):
         self._net = net
         self.poll = net
         """How long the worker on duty sleeps at most: less where nothing new is heard of."""
-        self._since = 0
+        self._since: int | None = None
         self._budget = ScanBudget()
         self._rooms = set[str]()
 
@@ -46,6 +46,9 @@ class Admitter(Duty):
         rooms, self._rooms = self._rooms, set[str]()
         try:
             await self._admit(rooms)
+            if self._since is None:
+                # What is there already is for the look at all lines, which hops; this would walk them.
+                self._since = (await self._link.run(jobs.lanes(()))).newest
             joined = await self._link.run(jobs.joined(self._since, _JOBS))
             await self._admit(joined.keys)
             if full:
