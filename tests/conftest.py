@@ -27,6 +27,16 @@ _SLOW = {
     "reference",
     "cli",
     "engine/test_processes.py",
+    # The fast run has tests of every layer without these.
+    "borrowed",
+    "endings",
+    "failures",
+    "flows",
+    "interleave",
+    "keys",
+    "model",
+    "sql",
+    "transactions",
 }
 
 
