@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
@@ -26,7 +27,7 @@ from headway.define import FlowOptions, StepOptions, check_options, define_step,
 from headway.errors import ConfigError
 from headway.handle import Job
 from headway.session import Session
-from headway.task import Bound, Unnamed
+from headway.task import Bound, Unnamed, Wrapped
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,25 +38,11 @@ V_contra = TypeVar("V_contra", contravariant=True)
 W_co = TypeVar("W_co", covariant=True)
 
 
-class Step(Bound[P, Any], Generic[P, R]):
+class Step(Wrapped[P, Any], Generic[P, R]):
     """One step of a flow. Made by `@flow.step`.
 
     A step that returns `other.next(...)` goes there; anything else ends the flow with that result.
     """
-
-    def __init__(self, session: Session, definition: Definition) -> None:
-        super().__init__(session, definition, Options())
-        self.__doc__ = definition.function.__doc__
-        self.__name__ = definition.function.__name__
-        self.__module__ = definition.function.__module__
-        self.__qualname__ = definition.function.__qualname__
-
-    def __repr__(self) -> str:
-        return f"<Step {self.definition.handler}>"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function itself, here and now, with everything it takes."""
-        return self.definition.function(*args, **kwargs)
 
     @property
     def name(self) -> str:
@@ -70,13 +57,11 @@ class Step(Bound[P, Any], Generic[P, R]):
         wait = seconds(delay, name="delay")
         return Next(self.definition, self.definition.bind(args, kwargs), wait)
 
-    def using(self, **options: Unpack[CallOptions]) -> Bound[P, Any]:
-        """This step as the start of a job, with options for the call."""
-        return Bound(self._session, self.definition, Options.of(options))
+    if TYPE_CHECKING:
 
-    def takes(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """For type checkers: what this step takes and returns, in a chain."""
-        raise NotImplementedError
+        def takes(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """What this step takes and returns, in a chain."""
+            ...
 
 
 class _Returns(Protocol[W_co]):

@@ -113,11 +113,8 @@ class Bound(Generic[P, R]):
         ]
 
 
-class Task(Bound[P, R]):
-    """A function that can be enqueued. Made by `@hw.task`.
-
-    >>> job = add.using(delay="10m", priority=5).enqueue_sync(1, 2)     # doctest: +SKIP
-    """
+class Wrapped(Bound[P, R]):
+    """A function that was made a task or a step: it looks like the function, and can be called."""
 
     def __init__(self, session: Session, definition: Definition) -> None:
         super().__init__(session, definition, Options())
@@ -127,19 +124,11 @@ class Task(Bound[P, R]):
         self.__qualname__ = definition.function.__qualname__
 
     def __repr__(self) -> str:
-        return f"<Task {self.definition.name}>"
+        return f"<{type(self).__name__} {self.definition.handler}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function itself, here and now, with everything it takes; enqueues nothing."""
         return self.definition.function(*args, **kwargs)
-
-    @property
-    def name(self) -> str:
-        return self.definition.name
-
-    def definitions(self) -> list[Definition]:
-        """For workers: what this is made of."""
-        return [self.definition]
 
     def using(self, **options: Unpack[CallOptions]) -> Bound[P, R]:
         """This task with options for a call; those left out are the task's.
@@ -149,6 +138,21 @@ class Task(Bound[P, R]):
         connection of psycopg, asyncpg, SQLAlchemy or Django).
         """
         return Bound(self._session, self.definition, Options.of(options))
+
+
+class Task(Wrapped[P, R]):
+    """A function that can be enqueued. Made by `@hw.task`.
+
+    >>> job = add.using(delay="10m", priority=5).enqueue_sync(1, 2)     # doctest: +SKIP
+    """
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def definitions(self) -> list[Definition]:
+        """For workers: what this is made of."""
+        return [self.definition]
 
 
 class Unnamed:
