@@ -156,11 +156,12 @@ async def test_g11_another_worker_takes_over_at_once(hw, gate, start) -> None:
 
 async def test_a_worker_signs_off_and_hands_its_duty_on(hw, gate, start, db) -> None:
     first = start()
-    await eventually(lambda: db.execute("select worker_id from duty").fetchone())
+    await eventually(lambda: first.worker.id)  # it has heard of what the table shows before
+    assert db.execute("select worker_id from duty").fetchone() == (first.worker.id,)
     await first.stop()
     assert db.execute("select count(*) from duty").fetchone() == (0,)
     alive = "select count(*) from worker where expires_at > now()"
     assert db.execute(alive).fetchone() == (0,)
     second = start()
-    await eventually(lambda: db.execute("select worker_id from duty").fetchone())
+    await eventually(lambda: second.worker.id)
     assert db.execute("select worker_id from duty").fetchone() == (second.worker.id,)
