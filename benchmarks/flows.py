@@ -34,9 +34,8 @@ from headway import Headway, Next
 from headway.core.flow import Advance
 from headway.core.verdict import Verdict
 from headway.store import fleet, jobs
-from headway.store.documents import Ask, Settled
+from headway.store.documents import Ask, Settled, Share
 from headway.store.link import Link
-from headway.store.rows import Lane
 
 STEPS = 5
 _BATCH = 500
@@ -100,8 +99,8 @@ async def raw(dsn: str, count: int) -> Reading:
         cursor = done = 0
         meter.start()
         while done < count:
-            ask = Ask(Lane("default", 0), cursor, _BATCH, known)
-            claims = await link.run(jobs.claim(worker, [ask], _BATCH, None))
+            share = Share("default", _BATCH, [Ask(0, cursor, _BATCH, known)])
+            claims = await link.run(jobs.claim(worker, [share], None))
             cursor = max(claim.seq for claim in claims)
             moving = [
                 Settled(claim, Verdict("advance", advance=_to(steps[steps.index(claim.step) + 1])))

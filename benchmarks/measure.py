@@ -1,24 +1,30 @@
-"""What the benchmarks share: a server, clean tables, a worker to drain them, readings, medians."""
+"""What the benchmarks share: a server, clean tables, workers to drain them, readings, ratios."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import multiprocessing
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import uvloop
 
 from headway import Headway, embedded
 from headway.engine.worker import Worker
+from headway.store.link import Link
 
 _TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
+_WORKER_STARTS_WITHIN = 60
 
 
 @contextmanager
@@ -33,17 +39,46 @@ def server(dsn: str | None, root: Path) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Reading:
-    """One run: jobs, seconds, CPU of this process and of the server's backends, WAL."""
+    """One run: jobs, seconds, and for each job CPU of Python and of the server's backends, WAL,
+    round trips and statements."""
 
     jobs: int
     seconds: float
     python_us: float
     backend_us: float
     wal_bytes: float
+    round_trips: float = 0
+    statements: float = 0
 
     @property
     def rate(self) -> float:
         return self.jobs / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        return self.python_us + self.backend_us
+
+
+class Traffic:
+    """What all links of this process have sent since they were first counted."""
+
+    round_trips = 0
+    statements = 0
+
+    @classmethod
+    def count(cls) -> None:
+        """Begins to count; told again, goes on."""
+        plain = Link.run_all
+        if hasattr(plain, "__wrapped__"):
+            return
+
+        @wraps(plain)
+        async def counted(self: Link, *statements: Any) -> list[Any]:
+            cls.round_trips += 1
+            cls.statements += len(statements)
+            return await plain(self, *statements)
+
+        Link.run_all = counted  # type: ignore[method-assign]
 
 
 class Meter:
@@ -52,63 +87,92 @@ class Meter:
     def __init__(self, dsn: str) -> None:
         self._conn = psycopg.connect(dsn, autocommit=True)
         self._own = self._conn.info.backend_pid
+        Traffic.count()
 
     def close(self) -> None:
         self._conn.close()
 
     def start(self) -> None:
         self._wal = self._lsn()
-        self._before = self._backends()
+        self._before = self.backends()
+        self._sent = Traffic.round_trips, Traffic.statements
         self._cpu = time.process_time()
         self._began = time.perf_counter()
 
     def stop(self, jobs: int) -> Reading:
         seconds = time.perf_counter() - self._began
         python = (time.process_time() - self._cpu) * 1e6
-        backend = sum(us - self._before.get(pid, 0) for pid, us in self._backends().items())
+        backend = sum(us - self._before.get(pid, 0) for pid, us in self.backends().items())
         return Reading(
-            jobs, seconds, python / jobs, backend / jobs, (self._lsn() - self._wal) / jobs
+            jobs,
+            seconds,
+            python / jobs,
+            backend / jobs,
+            (self._lsn() - self._wal) / jobs,
+            (Traffic.round_trips - self._sent[0]) / jobs,
+            (Traffic.statements - self._sent[1]) / jobs,
         )
+
+    def backends(self, name: str = "%") -> dict[int, float]:
+        """Microseconds of CPU by backend; nothing where the server is on another machine.
+
+        A backend that ended between two readings is not counted: the measured run must keep its
+        connections open until `stop`. Those of one worker have its pid in their `name`.
+        """
+        pids = self._conn.execute(
+            "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> %s "
+            "and application_name like %s",
+            (self._own, name),
+        ).fetchall()
+        return {pid: us for (pid,) in pids if (us := cpu_of(pid)) is not None}
 
     def _lsn(self) -> int:
         row = self._conn.execute("select pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
         assert row is not None
         return int(row[0])
 
-    def _backends(self) -> dict[int, int]:
-        """Microseconds of CPU by backend; nothing where the server is on another machine.
 
-        A backend that ended between two readings is not counted: the measured run must keep its
-        connections open until `stop`.
-        """
-        pids = self._conn.execute(
-            "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> %s",
-            (self._own,),
-        ).fetchall()
-        used: dict[int, int] = {}
-        for (pid,) in pids:
-            try:
-                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            used[pid] = (int(fields[11]) + int(fields[12])) * _TICK
-        return used
+def cpu_of(pid: int) -> float | None:
+    """Microseconds of CPU that a process has used; none if it is not there.
+
+    By the scheduler's books, to the nanosecond, where the kernel keeps them; else in ticks.
+    """
+    threads = Path(f"/proc/{pid}/task")
+    try:
+        used = [int((one / "schedstat").read_text().split()[0]) for one in threads.iterdir()]
+        return sum(used) / 1000
+    except OSError:
+        pass
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return float((int(fields[11]) + int(fields[12])) * _TICK)
+
+
+# -- before a run ---------------------------------------------------------------------------------
 
 
 async def clean(hw: Headway) -> None:
-    """A schema that is up to date and has no jobs."""
+    """A schema that is up to date and has no jobs, and in which nothing is said of any."""
     await hw.migrate()
-    async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
-        await conn.execute(
-            "truncate headway.job, headway.archive, headway.attempt, headway.unique_period"
-        )
+    tables = "job, archive, attempt, unique_period, control, bucket, tally, total, census"
+    schema = hw.session.target.schema
+    await _run(hw, f"truncate {', '.join(f'{schema}.{name}' for name in tables.split(', '))}")
 
 
 async def settle_down(hw: Headway) -> None:
     """What the server would do in its own time, done before the clock runs."""
+    await _run(hw, f"vacuum analyze {hw.session.target.schema}.job", "checkpoint")
+
+
+async def _run(hw: Headway, *statements: str) -> None:
     async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
-        await conn.execute("vacuum analyze headway.job")
-        await conn.execute("checkpoint")
+        for statement in statements:
+            await conn.execute(statement)  # type: ignore[call-overload]
+
+
+# -- runs -----------------------------------------------------------------------------------------
 
 
 async def drain(
@@ -118,11 +182,11 @@ async def drain(
     counted: Callable[[Mapping[str, int]], int] = lambda settled: sum(settled.values()),
     **options: Any,
 ) -> Reading:
-    """One worker process, from its start until the last of `count` verdicts is written."""
+    """One worker in this process, from its start until the last of `count` verdicts is written."""
     worker: Worker = hw.worker(**options)
     meter.start()
     running = asyncio.create_task(worker.run())
-    while counted(worker.report.settled) < count:
+    while counted(worker.report.settled) < count and not running.done():
         await asyncio.sleep(0.005)
     reading = meter.stop(count)
     worker.stop()
@@ -130,13 +194,125 @@ async def drain(
     return reading
 
 
+def drain_by(
+    processes: int,
+    app: Callable[[str], Headway],
+    dsn: str,
+    count: int,
+    meter: Meter,
+    **options: Any,
+) -> Reading:
+    """As `drain`, by several processes: from the moment that all of them are told to begin.
+
+    `app` makes what they serve, and is sent to them: a function of a module.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    begin, end, ready = spawn.Event(), spawn.Event(), spawn.Semaphore(0)
+    tellings = [spawn.Array("d", 4, lock=False) for _ in range(processes)]
+    workers = [
+        spawn.Process(target=_serve, args=(app, dsn, options, ready, begin, end, telling))
+        for telling in tellings
+    ]
+    for worker in workers:
+        worker.start()
+    for _ in workers:
+        if not ready.acquire(timeout=_WORKER_STARTS_WITHIN):
+            raise TimeoutError("a worker process did not start")
+    meter.start()
+    begin.set()
+    while sum(telling[0] for telling in tellings) < count:
+        if not all(worker.is_alive() for worker in workers):
+            raise RuntimeError("a worker process ended before its time")
+        time.sleep(0.005)
+    reading = meter.stop(count)
+    _, python, trips, statements = (sum(column) for column in zip(*tellings, strict=True))
+    reading.python_us = python / count
+    reading.round_trips, reading.statements = trips / count, statements / count
+    end.set()
+    for worker in workers:
+        worker.join()
+    return reading
+
+
+def _serve(
+    app: Callable[[str], Headway],
+    dsn: str,
+    options: dict[str, Any],
+    ready: Any,
+    begin: Any,
+    end: Any,
+    telling: Any,
+) -> None:
+    async def main() -> None:
+        Traffic.count()
+        hw = app(dsn)
+        worker: Worker = hw.worker(**options)
+        ready.release()
+        begin.wait()
+        began = time.process_time()
+        running = asyncio.create_task(worker.run())
+        while not end.is_set() and not running.done():
+            settled = float(worker.report.total)
+            used = (time.process_time() - began) * 1e6
+            telling[:] = [settled, used, float(Traffic.round_trips), float(Traffic.statements)]
+            await asyncio.sleep(0.005)
+        worker.stop()
+        await running
+        await hw.close()
+
+    uvloop.run(main())
+
+
+Case = Callable[[], Coroutine[Any, Any, Reading]]
+
+
+def compare(cases: Mapping[str, Case], rounds: int, unit: str = "jobs") -> dict[str, list[Reading]]:
+    """Runs every case once a round, every other round from the last to the first."""
+    readings: dict[str, list[Reading]] = {name: [] for name in cases}
+    for number in range(rounds):
+        for name in list(cases) if number % 2 == 0 else reversed(list(cases)):
+            reading = uvloop.run(cases[name]())
+            readings[name].append(reading)
+            print(f"  round {number + 1}  {name:40} {reading.rate:10,.0f} {unit}/s", flush=True)
+    return readings
+
+
+# -- telling --------------------------------------------------------------------------------------
+
+
 def table(readings: Mapping[str, list[Reading]], unit: str) -> None:
     """Prints medians and spreads."""
-    print(f"\n{'':32} {f'{unit}/s':>8}  {'spread':>18}  python  backend  WAL B  (medians, us)")
+    wide = max(32, *(len(name) for name in readings))
+    print(
+        f"\n{'':{wide}} {f'{unit}/s':>8}  {'spread':>18}  python  backend      WAL B  (medians, us)"
+        f"  trips  statements (of 1,000)"
+    )
     for name, runs in readings.items():
         python, backend, wal = (median(runs, f) for f in ("python_us", "backend_us", "wal_bytes"))
         rates = f"{median(runs, 'rate'):8,.0f}  {spread(runs):>18}"
-        print(f"{name:32} {rates}  {python:6.1f}  {backend:7.1f}  {wal:9,.0f}")
+        trips, statements = (1000 * median(runs, f) for f in ("round_trips", "statements"))
+        print(
+            f"{name:{wide}} {rates}  {python:6.1f}  {backend:7.1f}  {wal:9,.0f}"
+            f"{trips:21.1f}{statements:12.1f}"
+        )
+
+
+def ratios(readings: Mapping[str, list[Reading]], against: str) -> None:
+    """Prints how each case compares with one of them, round by round: medians and spreads."""
+    print(f"\nagainst {against}, round by round: rate, CPU per job (Python and PostgreSQL)")
+    for name, runs in readings.items():
+        if name == against:
+            continue
+        pairs = list(zip(runs, readings[against], strict=True))
+        rate = [run.rate / other.rate for run, other in pairs]
+        cpu = [run.cpu_us / other.cpu_us for run, other in pairs if other.cpu_us]
+        print(f"  {name:44} {_ratio(rate)}   {_ratio(cpu)}")
+
+
+def _ratio(values: list[float]) -> str:
+    if not values:
+        return "-"
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def median(readings: list[Reading], field: str) -> float:
@@ -146,6 +322,15 @@ def median(readings: list[Reading], field: str) -> float:
 def spread(readings: list[Reading]) -> str:
     rates = sorted(reading.rate for reading in readings)
     return f"{rates[0]:,.0f} to {rates[-1]:,.0f}"
+
+
+def arguments(doc: str, *, jobs: int, rounds: int) -> argparse.ArgumentParser:
+    """The options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=jobs)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--dsn")
+    return parser
 
 
 def machine(dsn: str) -> str:

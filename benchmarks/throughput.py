@@ -34,9 +34,8 @@ from headway import Headway
 from headway.core.verdict import Verdict
 from headway.store import fleet, jobs
 from headway.store.connect import connect
-from headway.store.documents import Ask, Settled
+from headway.store.documents import Ask, Settled, Share
 from headway.store.link import Link
-from headway.store.rows import Lane
 
 BATCH = 500
 
@@ -68,8 +67,8 @@ async def raw(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
     cursor = done = 0
     meter.start()
     while done < count:
-        ask = Ask(Lane("default", 0), cursor, BATCH, ("noop",))
-        claims = await link.run(jobs.claim(worker, [ask], BATCH, None))
+        share = Share("default", BATCH, [Ask(0, cursor, BATCH, ("noop",))])
+        claims = await link.run(jobs.claim(worker, [share], None))
         if not claims:
             break
         cursor = max(claim.seq for claim in claims)

@@ -87,7 +87,13 @@ def unbounded() -> int:
     say(f"PostgreSQL runs in [bold]./.headway[/], its schema is migrated {_applied()}")
     say(f"DSN: [bold]{hw.dsn}[/]\n", soft_wrap=True)
     say("Try, in another terminal, here:")
-    for words in ("health", "queue list", "job list --state failed", "queue pause mail"):
+    for words in (
+        "health",
+        "queue list",
+        "job list --state failed",
+        "queue limit mail --rate 1/s",
+        "schedule list",
+    ):
         say(f"  .venv/bin/headway {words}")
     say("A dashboard is not part of this version yet. Ctrl-C stops everything.\n")
     with WorkerProcess(Path(".headway/demo-worker.log")) as worker, _connect() as conn:

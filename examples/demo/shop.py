@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import zlib
 
-from headway import Context, Fatal, Headway, Key, Retry, Snooze
+from headway import Context, Fatal, Headway, Key, Limit, Retry, Snooze
 
 hw = Headway()
 
@@ -57,13 +57,23 @@ def report(ctx: Context, month: str) -> int:
     return total
 
 
-@hw.task(queue="orders", retry=Retry(max_attempts=3, base="200ms"))
+@hw.task(
+    queue="orders",
+    retry=Retry(max_attempts=3, base="200ms"),
+    limit=Limit(concurrency=4, key=lambda warehouse, **_: warehouse),  # each of them, fleet-wide
+)
 async def book(order_id: int, warehouse: str) -> str:
     """Asks a warehouse for the goods. The one on the moon never answers."""
     await asyncio.sleep(0.01)
     if warehouse == "moon":
         raise TimeoutError("no answer from the moon")
     return f"{warehouse}/{order_id}"
+
+
+@hw.task(queue="reports", schedule="@every 5s")
+async def stocktake(ctx: Context) -> str:
+    """Made by its schedule, once for each occurrence."""
+    return f"counted for {ctx.headers['occurrence']}"
 
 
 order = hw.flow("order", queue="orders", retry=_SOON)

@@ -20,20 +20,27 @@ keeps its result. A handler may take a `Context`, be given things by `Depends`, 
 
 from headway.app import Headway
 from headway.calls import Call
+from headway.core.batch import Batch
 from headway.core.config import Retention, WorkerOptions
 from headway.core.context import Context
 from headway.core.depends import Depends
 from headway.core.failure import Failure
 from headway.core.flow import Next
 from headway.core.keys import Key, Unique
+from headway.core.limits import Limit
 from headway.core.retry import Retry
+from headway.core.schedule import Schedule
 from headway.errors import Fatal, HeadwayError, KeyTaken, Snooze
 from headway.flow import Chain, Flow, Step
 from headway.handle import Job, JobStatus
+from headway.pulled import PulledJob
+from headway.queue_changes import QueueMetrics
+from headway.schedule import ScheduleStatus, preview
 from headway.task import Task
 from headway.version import __version__
 
 __all__ = [
+    "Batch",
     "Call",
     "Chain",
     "Context",
@@ -47,13 +54,19 @@ __all__ = [
     "JobStatus",
     "Key",
     "KeyTaken",
+    "Limit",
     "Next",
+    "PulledJob",
+    "QueueMetrics",
     "Retention",
     "Retry",
+    "Schedule",
+    "ScheduleStatus",
     "Snooze",
     "Step",
     "Task",
     "Unique",
     "WorkerOptions",
     "__version__",
+    "preview",
 ]

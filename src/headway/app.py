@@ -9,26 +9,30 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
-from headway.core.config import (
-    DEFAULT_SCHEMA,
-    MAX_PAYLOAD_BYTES,
-    Retention,
-    WorkerOptions,
-    WorkerSettings,
-)
+from headway.controls import Controls
+from headway.core.batch import Batch
+from headway.core.config import CleanUp, Retention, WorkerSettings
 from headway.core.context import Context
-from headway.core.duration import Duration
+from headway.core.duration import Duration, optional_seconds
 from headway.core.failure import Failure
+from headway.core.schedule import Scheduled
+from headway.declared import DeclaredSchedules
 from headway.define import FlowOptions, TaskOptions, define_task
 from headway.engine import loop
-from headway.engine.worker import Report, Worker
+from headway.engine.scheduler import Declared
+from headway.engine.settler import Report
+from headway.engine.worker import Worker
 from headway.errors import ConfigError, UnknownTask
 from headway.failures import Which, bad_pattern_explained, check_since, failures, retry_failed
 from headway.flow import Flow
 from headway.handle import Job
+from headway.pull import Pulling
 from headway.queues import Queues
+from headway.schedule import Schedules
 from headway.session import Session
-from headway.task import Task, TaskDecorator, Unnamed
+from headway.settings.layers import Settings, of_app
+from headway.store import fleet
+from headway.task import BatchDecorator, Task, TaskDecorator, Unnamed
 from headway.version import __version__
 
 P = ParamSpec("P")
@@ -36,7 +40,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Headway:
+class Headway(Pulling):
     """Tasks, and the database their jobs live in.
 
     >>> hw = Headway("postgresql://localhost/app")
@@ -44,32 +48,44 @@ class Headway:
     ... async def add(a: int, b: int) -> int:
     ...     return a + b
 
-    Without a DSN it is $HEADWAY_DATABASE_URL, else $DATABASE_URL, else an embedded PostgreSQL kept
-    in ./.headway. Nothing is opened before it is used.
+    Without a DSN it is $HEADWAY_DATABASE_URL, else $DATABASE_URL, else what headway.toml says, else
+    an embedded PostgreSQL kept in ./.headway. What is not given here is as configured (`settings`).
+    Nothing is opened, and no file is read, before it is used.
     """
 
     def __init__(
         self,
         dsn: str | None = None,
         *,
-        schema: str = DEFAULT_SCHEMA,
-        notify: bool = True,
+        schema: str | None = None,
+        notify: bool | None = None,
         retention: Retention | None = None,
-        pool_size: int = 10,
-        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
-        local: str | Path = ".headway",
+        pool_size: int | None = None,
+        max_payload_bytes: int | None = None,
+        local: str | Path | None = None,
+        name: str | None = None,
+        schedules: CleanUp | None = None,
+        worker: WorkerSettings | None = None,
     ) -> None:
-        """`notify=False` leaves LISTEN/NOTIFY alone: no lock in your commits, workers poll."""
+        """`notify=False` leaves LISTEN/NOTIFY alone: no lock in your commits, workers poll. `worker`
+        are options for every worker of the app that is not told otherwise. `schedules` says what
+        becomes of those that the code declared and declares no more, under the app's `name`."""
         self.session = Session(
-            dsn,
-            schema=schema,
-            notify=notify,
-            pool_size=pool_size,
-            max_payload_bytes=max_payload_bytes,
-            local=Path(local),
+            of_app(
+                retention,
+                worker,
+                database_url=dsn or None,
+                schema=schema,
+                notify=notify,
+                pool_size=pool_size,
+                max_payload_bytes=max_payload_bytes,
+                local=local,
+                name=name,
+                schedules=schedules,
+            )
         )
-        self.retention = retention or Retention()
         self.tasks: dict[str, Task[..., Any] | Flow[Any]] = {}
+        self._declared = DeclaredSchedules()
         self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """For tests: what to call instead of a function given to `Depends`."""
 
@@ -78,10 +94,35 @@ class Headway:
         """The address in use, the embedded server's included (it is started if need be)."""
         return self.session.dsn
 
+    @property
+    def settings(self) -> Settings:
+        """Everything that is configured, and where each value came from.
+
+        >>> hw = Headway("postgresql://localhost/app", pool_size=4)
+        >>> str(hw.settings["pool_size"].value), str(hw.settings["pool_size"].origin)
+        ('4', 'code: pool_size')
+        """
+        return self.session.settings
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs are kept, unless their task says otherwise."""
+        return self.settings.retention
+
+    @cached_property
+    def controls(self) -> Controls:
+        """Pauses and limits of queues, tasks and keys."""
+        return Controls(self.session)
+
     @cached_property
     def queues(self) -> Queues:
         """Pause, resume and look at queues."""
         return Queues(self.session)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Put, change and look at schedules."""
+        return Schedules(self.session, self.get_task, lambda: self.settings.app.name or "")
 
     # -- definitions ------------------------------------------------------------------------------
 
@@ -101,13 +142,17 @@ class Headway:
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
     @overload
+    def task(self, *, batch: Batch, **options: Unpack[TaskOptions]) -> BatchDecorator: ...
+    @overload
     def task(self, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
         """Makes a function a task; with options (see `TaskOptions`) or without."""
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
-            task = Task[..., Any](self.session, define_task(function, options, self.retention))
-            self._add(task.name, task)
+            task = Task[..., Any](
+                self.session, define_task(function, options, lambda: self.retention)
+            )
+            self._add(task.name, task, options.get("schedule"))
             return task
 
         return define if function is None else define(function)
@@ -124,15 +169,16 @@ class Headway:
         Options hold for every step that does not say otherwise. `state` is a type (made without
         arguments) that the job carries along from step to step.
         """
-        flow = Flow[Any](self.session, name, state, options, self.retention)
-        self._add(name, flow)
+        flow = Flow[Any](self.session, name, state, options, lambda: self.retention)
+        self._add(name, flow, options.get("schedule"))
         return flow
 
-    def _add(self, name: str, task: Task[..., Any] | Flow[Any]) -> None:
+    def _add(self, name: str, task: Task[..., Any] | Flow[Any], schedule: Scheduled | None) -> None:
         if name in self.tasks:
             raise ConfigError(
                 f"there is a task or flow {name!r} already; give this one another name"
             )
+        self._declared.add(task, name, schedule)
         self.tasks[name] = self.session.tasks[name] = task
 
     def get_task(self, name: str) -> Task[..., Any] | Flow[Any]:
@@ -244,7 +290,7 @@ class Headway:
     ) -> Report:
         """Runs a worker until SIGTERM or SIGINT (or, without `signals`, until cancelled).
 
-        Settings are the fields of `WorkerOptions`.
+        Settings are the fields of `WorkerOptions`; those left out are as configured.
         """
         return await self.worker(**settings).run(signals=signals)
 
@@ -263,6 +309,17 @@ class Headway:
 
         return loop.run(main())
 
+    async def drain_worker(self, worker: int) -> bool:
+        """Asks a worker, by its id, to finish what it runs and end; false if no such worker is alive."""
+        session = self.session
+        client = await session.ready_client()
+        return await client.run(fleet.drain(session.target, worker, session.clock.now()))
+
+    def drain_worker_sync(self, worker: int) -> bool:
+        """As `drain_worker`."""
+        session = self.session
+        return session.client.run_sync(fleet.drain(session.target, worker, session.clock.now()))
+
     def worker(self, **settings: Unpack[WorkerSettings]) -> Worker:
         """A worker that is not running yet; for those who start and stop it themselves."""
         return Worker(
@@ -272,9 +329,17 @@ class Headway:
                 for task in self.tasks.values()
                 for definition in task.definitions()
             },
-            WorkerOptions(**settings),
+            self.settings.worker(settings),
             version=__version__,
             clock=self.session.clock,
             max_result=self.session.max_payload_bytes,
             overrides=self.dependency_overrides,
+            prepare_child=self.session.prepare_child(),
+            max_wait=optional_seconds(self.settings.health.max_wait),
+            declared=Declared(
+                self._declared.puts(self.session.max_payload_bytes),
+                owner=self.settings.app.name or "",
+                clean_up=self.settings.app.schedules,
+                tasks=list(self.tasks),
+            ),
         )

@@ -13,6 +13,7 @@ from headway.core.definition import Definition
 from headway.core.duration import Duration, optional_seconds, seconds
 from headway.core.ids import new_id
 from headway.core.keys import By, Key, Unique, as_key, as_unique
+from headway.core.limits import BY_LIMIT
 from headway.core.retry import Retry
 from headway.errors import ConfigError, InvalidInput
 from headway.store.documents import NewJob
@@ -130,6 +131,12 @@ def new_job(
     held = shared
     if "concurrency_key" in definition.own:
         held = _named(definition, definition.key, arguments)
+    if (limited := definition.limit_key_of(arguments)) is not None:
+        if options.concurrency_key is not None:
+            raise ConfigError(
+                f"{definition.handler} has a limit by key; a call has no concurrency_key beside it"
+            )
+        held = (limited, BY_LIMIT, False)
     if held is not None:
         job.key, job.key_limit, job.ordered = held
     unique = definition.unique if options.unique is None else as_unique(options.unique)

@@ -8,11 +8,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Protocol, TypedDict
 
+from headway.core.batch import Batch
 from headway.core.config import DEFAULT_QUEUE, Retention, check_name
 from headway.core.definition import Definition, ExecutorKind, Steps
 from headway.core.duration import Duration
 from headway.core.keys import By, Key, Unique, as_key, as_unique
+from headway.core.limits import Limit, as_limit
 from headway.core.retry import Retry
+from headway.core.schedule import Scheduled
 from headway.errors import ConfigError
 
 
@@ -43,6 +46,8 @@ class StepOptions(TypedDict, total=False):
     """Runs in a transaction, `ctx.conn`, that commits together with its success."""
     concurrency_key: By | Key | None
     """At most so many of the same key run at once, anywhere."""
+    limit: Limit | None
+    """How many run at once and how many start in a time, anywhere; by key, each key on its own."""
 
 
 class _Endings(TypedDict, total=False):
@@ -56,10 +61,19 @@ class _Endings(TypedDict, total=False):
     """A queue to which a failed job goes as a new one."""
     on_failure: Named | str | None
     """A task that is called with the failure."""
+    schedule: Scheduled | None
+    """When jobs are made of it by themselves: "0 8 * * *[Europe/Berlin]", a `Schedule`, or several."""
 
 
 class TaskOptions(StepOptions, _Endings, total=False):
     """What `@hw.task(...)` takes."""
+
+
+class BatchTaskOptions(TaskOptions):
+    """What `@hw.task(batch=...)` takes."""
+
+    batch: Batch
+    """The handler takes a list: so many jobs in one call."""
 
 
 class FlowOptions(_Endings, total=False):
@@ -86,13 +100,17 @@ def check_options(kind: type, given: Mapping[str, Any], what: str) -> None:
 
 
 def define_task(
-    function: Callable[..., Any], options: Mapping[str, Any], retention: Retention
+    function: Callable[..., Any], options: Mapping[str, Any], retention: Callable[[], Retention]
 ) -> Definition:
     """The definition of a task."""
-    check_options(TaskOptions, options, "a task")
+    check_options(BatchTaskOptions, options, "a task")
+    batch = options.get("batch")
+    if batch is not None and not isinstance(batch, Batch):
+        raise ConfigError(f"batch {batch!r} must be a Batch, such as Batch(size=100, wait='1s')")
     return Definition(
         name=options.get("name") or function.__name__,
         function=function,
+        batch=batch,
         **_shared(function, options),
         **endings(options, retention),
     )
@@ -100,7 +118,7 @@ def define_task(
 
 def define_step(
     steps: Steps, flow: Mapping[str, Any], function: Callable[..., Any], options: Mapping[str, Any],
-    retention: Retention,
+    retention: Callable[[], Retention],
 ) -> Definition:  # fmt: skip
     """The definition of a step; `flow` are the options of its flow."""
     check_options(StepOptions, options, f"a step of {steps.flow}")
@@ -116,17 +134,26 @@ def define_step(
     )
 
 
-def endings(options: Mapping[str, Any], retention: Retention) -> dict[str, Any]:
+def endings(options: Mapping[str, Any], retention: Callable[[], Retention]) -> dict[str, Any]:
     """The fields of a definition that are about a job rather than about a step."""
     on_failure = options.get("on_failure")
-    keep = options.get("keep", retention)
     return {
         "ttl": options.get("ttl"),
         "unique": as_unique(options.get("unique")),
-        "keep": keep if isinstance(keep, Retention) else replace(retention, succeeded=keep),
+        "keeps": _keeps(options["keep"], retention) if "keep" in options else retention,
         "dead_letter": options.get("dead_letter"),
         "on_failure": None if on_failure is None else _name(on_failure),
     }
+
+
+def _keeps(
+    keep: Duration | Retention | None, retention: Callable[[], Retention]
+) -> Callable[[], Retention]:
+    """What a task keeps. It is checked now; the app's part of it is asked for when it is needed."""
+    if isinstance(keep, Retention):
+        return lambda: keep
+    Retention(succeeded=keep)
+    return lambda: replace(retention(), succeeded=keep)
 
 
 def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,6 +167,7 @@ def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[st
         "slots": options.get("slots"),
         "transaction": options.get("transaction", False),
         "key": as_key(options.get("concurrency_key")),
+        "limit": as_limit(options.get("limit")),
     }
 
 

@@ -12,6 +12,7 @@
     ├── KeyTaken               a unique key that another job has, with policy "reject"
     ├── UnknownTask            no task of this name is registered in this app
     ├── JobNotFound            no job of this id, live or archived
+    ├── ScheduleNotFound       no schedule of this name
     ├── ResultTimeout          the job did not finish within the time given to result()
     ├── JobFailed              result() of a job that failed; carries the stored error
     │   ├── JobCancelled       ... that was cancelled
@@ -89,6 +90,14 @@ class JobNotFound(HeadwayError):
             f"no job {job_id}: it was never committed, was not kept, or retention removed it"
         )
         self.job_id = job_id
+
+
+class ScheduleNotFound(HeadwayError):
+    """No schedule of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no schedule {name!r}; `headway schedule list` shows which there are")
+        self.name = name
 
 
 class ResultTimeout(HeadwayError, TimeoutError):

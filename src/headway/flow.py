@@ -122,7 +122,7 @@ class Flow(Generic[S]):
         name: str,
         state: type[S] | None,
         options: FlowOptions,
-        retention: Retention,
+        retention: Callable[[], Retention],
     ) -> None:
         self.name = check_name(name, "flow name")
         if "/" in name:

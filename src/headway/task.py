@@ -18,6 +18,7 @@ from headway.store.statement import Statement
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Bound(Generic[P, R]):
@@ -27,6 +28,11 @@ class Bound(Generic[P, R]):
         self.definition = definition
         self._session = session
         self._options = options
+
+    @property
+    def options(self) -> Options:
+        """The options of the call."""
+        return self._options
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Makes a job of this call. It exists once this returns; with `conn`, once that commits."""
@@ -182,6 +188,38 @@ class TaskDecorator(Protocol):
     def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> Task[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]: ...
+
+
+Answers = Awaitable[Sequence[T]] | Sequence[T]
+"""What a handler of batches returns: an answer for each job."""
+
+
+class BatchDecorator(Protocol):
+    """What `@hw.task(batch=...)` does to a function of a list: its task takes one item of it.
+
+    An answer may be an exception; it is no result. (Both kinds are named: pyright takes out of a union
+    only what it finds there by name.)
+    """
+
+    @overload
+    def __call__(
+        self, function: Callable[[list[Context], list[T]], Awaitable[None] | None], /
+    ) -> Task[[T], None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Awaitable[None] | None], /
+    ) -> Task[[T], None]: ...
+    @overload
+    def __call__(
+        self,
+        function: Callable[[list[Context], list[T]], Answers[R | Exception | BaseException]],
+        /,
+    ) -> Task[[T], R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Answers[R | Exception | BaseException]], /
+    ) -> Task[[T], R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Task[..., Any]: ...
 
 

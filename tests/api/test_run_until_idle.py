@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from headway import Headway, Retry, Snooze
+from headway.errors import ConfigError
 
 
 async def test_everything_due_runs_and_the_report_counts_it(hw) -> None:
@@ -130,5 +131,5 @@ async def test_an_option_that_does_not_exist_is_refused(hw) -> None:
     @hw.task
     async def task() -> None: ...
 
-    with pytest.raises(TypeError, match="speed"):
+    with pytest.raises(ConfigError, match="speed"):
         await hw.run_until_idle(speed="full")

@@ -122,6 +122,7 @@ def test_the_wire_format_is_written_and_read_in_one_place() -> None:
 _START_TASKS = {
     "engine/service.py",  # the loop of a service
     "engine/executor.py",  # a job
+    "engine/batches.py",  # a call for several jobs
     "engine/supervisor.py",  # a worker process
 }
 
@@ -143,16 +144,21 @@ def test_the_core_touches_nothing_outside_itself() -> None:
             assert not roots(module) & forbidden, module.place
 
 
-def test_the_environment_is_asked_for_the_database_in_one_place() -> None:
+def test_settings_are_read_from_files_and_the_environment_in_one_place() -> None:
+    assert _places("tomllib") == {"settings/files.py"}
     asking = {
         module.place
         for module in modules().values()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("get", "getenv")
-        for given in node.args[:1]
-        if "DATABASE_URL" in str(getattr(given, "value", ""))
+        if getattr(node, "attr", "") in ("environ", "getenv")
     }
-    assert asking == {"core/config.py"}
+    # The others ask for what is no setting: where PostgreSQL's programs are, who started this process.
+    others = {place for place in asking if _in(place, "embedded")} | {
+        "cli/loading.py",
+        "engine/supervisor.py",
+        "engine/systemd.py",
+    }
+    assert asking - others == {"settings/environment.py"}
 
 
 @pytest.mark.parametrize("name", modules())

@@ -17,6 +17,7 @@ from headway.store.rows import (
     Claim,
     JobRow,
     OutcomeRow,
+    QueueMetrics,
     QueueRow,
     ServerRow,
     WorkerRow,
@@ -38,7 +39,7 @@ def _making(action: str, table: str) -> set[str]:
 
 def _assigned(sql: str, table: str) -> set[str]:
     """The columns that updates of a table assign."""
-    pattern = rf"update\s+{{schema}}\.{table}\b.*?\bset\b(.*?)\b(?:where|from verdict|returning)\b"
+    pattern = rf"update\s+{{schema}}\.{table}\b.*?\bset\b(.*?)\b(?:where|from|returning)\b"
     lists = re.findall(pattern, sql, re.DOTALL)
     return {name for part in lists for name in re.findall(r"(?:^|,)\s*(\w+)\s*=", part)}
 
@@ -68,7 +69,7 @@ def test_only_enqueue_makes_jobs_and_revive_brings_them_back() -> None:
 
 
 def test_only_moves_end_jobs() -> None:
-    ends = {"moves/finish", "moves/cancel", "moves/expire", "moves/rescue"}
+    ends = {"moves/finish", "moves/cancel", "moves/purge", "moves/expire", "moves/rescue"}
     # Withdrawing undoes a repeated enqueue: the job is in the archive already.
     assert _making(r"delete\s+from", "job") == ends | {"functions/3_jobs"}
     assert "{schema}.withdraw_jobs(" in _MOVES["moves/withdraw"]
@@ -91,14 +92,19 @@ def test_only_moves_write_the_state_of_a_job() -> None:
         "moves/cancel",
         "moves/rescue",
         "moves/revive",
+        "moves/transfer",  # the queue, and the place in it; the state stays
         "writes/progress",
         "writes/edit",
+        "writes/set_limit",  # what runs counts under a new limit, too
+        "writes/mark_limited",
         "functions/3_jobs",  # a unique key's holder is replaced where it waits
     }
     written = {name: _assigned(sql, "job") for name, sql in _WRITES.items()}
     assert {name: columns for name, columns in written.items() if columns} == {
         "writes/progress": {"progress"},
         "writes/edit": {"input"},
+        "writes/set_limit": {"limited"},
+        "writes/mark_limited": {"limited"},
     }
 
 
@@ -111,7 +117,7 @@ def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
     }
     assert inlined <= _STATEMENTS.keys()
     needed = {"claim", "finish", "advance", "requeue", "admit", "promote", "rescue", "expire"}
-    needed |= {"revive", "cancel"}
+    needed |= {"revive", "cancel", "purge", "transfer"}
     assert {f"moves/{move}" for move in needed} <= inlined
 
 
@@ -119,7 +125,8 @@ def test_i9_only_admit_gives_room_under_a_key() -> None:
     giving = {name for name, sql in _MOVES.items() if re.search(r"\bholds\s*=\s*true\b", sql)}
     assert giving == {"moves/admit"}
     keeping = {name for name, sql in _MOVES.items() if "holds" in _assigned(sql, "job")} - giving
-    assert keeping == {"moves/requeue", "moves/advance"}
+    assert keeping == {"moves/requeue", "moves/advance", "moves/rescue"}
+    assert "holds = holds and not rated" in _MOVES["moves/rescue"]
     assert "holds = j.holds and" in _MOVES["moves/requeue"]
     assert re.search(r"j\.holds and .* as stays", _MOVES["moves/advance"])
 
@@ -142,7 +149,7 @@ def test_i4_what_is_written_about_a_running_job_is_fenced() -> None:
         sql = _STATEMENTS[name]
         assert re.search(
             r"j\.id = \w\.i\b.*\bj\.claim = \w\.c\b.*\bj\.state = 'x'", sql
-        ) or re.search(r"on j\.id = c\.i\s+where j\.claim = c\.c and j\.state = 'x'", sql), name
+        ) or re.search(r"j\.id = c\.i\s+where j\.claim = c\.c and j\.state = 'x'", sql), name
 
 
 def test_settling_does_not_mention_the_worker_where_it_looks_for_jobs() -> None:
@@ -233,6 +240,7 @@ _ROWS = {
     "reads/outcome": OutcomeRow,
     "reads/workers": WorkerRow,
     "reads/queues": QueueRow,
+    "reads/metrics": QueueMetrics,
     "reads/server": ServerRow,
     "writes/heartbeat": Beat,
 }
@@ -264,8 +272,8 @@ def _table(db: psycopg.Connection[Any], table: str) -> list[str]:
 def test_i7_the_archive_keeps_every_column_of_a_job_that_means_anything_after_its_end(
     db: psycopg.Connection[Any],
 ) -> None:
-    # Its place, its room, a request and a hint: over with the job.
-    lost = {"seq", "holds", "cancelling", "progress"}
+    # Its place, its room, what it counts under, a request and a hint: over with the job.
+    lost = {"seq", "holds", "limited", "rated", "cancelling", "progress"}
     kept = {"started_at" if c == "claimed_at" else c for c in _table(db, "job")} - lost - set(_KEYS)
     new = {"finished_at", "kept_until", "keys", "result", "error"}
     assert set(_table(db, "archive")) == kept | new
@@ -286,5 +294,5 @@ def test_i7_a_revived_job_is_the_one_that_ended(db: psycopg.Connection[Any]) -> 
     assert found
     listed = {column.strip() for column in found[1].split(",")}
     anew = {"seq", "claimed_at", "expires_at", "worker_id", "attempt", "cancelling", "progress"}
-    anew.add("holds")
+    anew |= {"holds", "limited", "rated"}
     assert set(_table(db, "job")) - listed == anew

@@ -43,7 +43,8 @@ def test_a_healthy_fleet_is_exit_code_0(
     assert health["ok"] is True
     assert {finding["status"] for finding in health["findings"]} == {"ok"}
     assert health["schema_version"] == migrate.newest()
-    assert health["latency_ms"] > 0
+    assert health["acquire_ms"] > 0
+    assert health["ping_ms"] > 0
     assert [row["id"] for row in health["workers"]] == [worker]
     assert health["server_version"] in _words(health, "database")[1]
     assert "elsewhere:1, 10 slots for mail, heard" in _words(health, f"worker {worker}")[1]
@@ -135,7 +136,7 @@ def test_g10_clocks_that_differ_are_a_note_and_nothing_worse(
     apart: float, status: str, words: str
 ) -> None:
     server = ServerRow(in_recovery=False, version="18", now=wall())
-    findings = examine(server, 0.001, apart, "headway", [], [], {}, None)
+    findings = examine(server, 0.01, 0.001, apart, "headway", [], [], {}, [], None)
     (clock,) = [finding for finding in findings if finding.about == "clock"]
     assert clock.status == status
     assert clock.words.startswith(words)
@@ -148,3 +149,87 @@ def test_jobs_that_wait_for_their_key_are_counted(
     health = headway_json("health", code=1)
     assert _words(health, "workers")[1].endswith("(live jobs: 1)")
     assert _words(health, "queue mail")[1] == "0 ready, 0 scheduled, 0 running, 1 blocked"
+
+
+def test_what_a_worker_says_of_itself_is_shown(
+    headway_json: Callable[..., Any], app: Headway
+) -> None:
+    run = app.session.client.run_sync
+    hears, polls, drains = [_worker(app, queues=["mail"], tasks=["send"]) for _ in range(3)]
+    run(fleet.heartbeat(hears, 60, None, listening=True))
+    run(fleet.heartbeat(polls, 60, None, listening=False))
+    assert app.drain_worker_sync(drains) is True
+    health = headway_json("health")
+    assert health["ok"] is True
+    assert _words(health, f"worker {hears}")[0] == "ok"
+    status, words = _words(health, f"worker {polls}")
+    assert (status, words.split("; ")[1]) == ("note", "it hears no notifications, and polls")
+    status, words = _words(health, f"worker {drains}")
+    assert (status, words.split("; ")[1]) == ("note", "it drains")
+    rows = {row["id"]: (row["listening"], row["draining"]) for row in health["workers"]}
+    assert rows == {hears: (True, False), polls: (False, False), drains: (None, True)}
+
+
+def test_workers_that_all_drain_are_none_for_what_waits(
+    headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
+) -> None:
+    first, second = [_worker(app, queues=["mail"], tasks=["send"]) for _ in range(2)]
+    task.enqueue_sync()
+    assert app.drain_worker_sync(first) is True
+    assert headway_json("health")["ok"] is True
+    assert app.drain_worker_sync(second) is True
+    health = headway_json("health", code=1)
+    assert _words(health, "workers") == (
+        "wrong",
+        "all that are alive drain; start one: headway worker module:hw (live jobs: 1)",
+    )
+    assert _words(health, f"worker {first}")[0] == "note"
+
+
+def test_what_runs_out_under_workers_that_drain_is_no_fault(
+    headway_json: Callable[..., Any],
+    app: Headway,
+    task: Task[..., None],
+    db: psycopg.Connection[Any],
+) -> None:
+    worker = _worker(app, queues=["mail"], tasks=["send"])
+    task.enqueue_sync()
+    db.execute("update job set state = 'x', worker_id = %s, claim = 1, attempt = 1", [worker])
+    assert app.drain_worker_sync(worker) is True
+    health = headway_json("health")
+    assert _words(health, "workers")[0] == "note"
+    assert _words(health, "queue mail")[1].startswith("0 ready, 0 scheduled, 1 running")
+
+
+def test_a_queue_s_limits_are_shown(headway_json: Callable[..., Any], app: Headway) -> None:
+    app.queues.limit_sync("mail", concurrency=3, rate="100/min")
+    status, words = _words(headway_json("health"), "queue mail")
+    assert status == "ok"
+    assert words == "0 ready, 0 scheduled, 0 running; limited to 3 at once, 100/min"
+
+
+def test_a_paused_task_is_a_note_with_who_and_why(
+    headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
+) -> None:
+    _worker(app, queues=["mail"], tasks=["send"])
+    task.enqueue_sync()
+    app.controls.pause_sync(task="send", reason="provider down", by="ada@desk")
+    health = headway_json("health")
+    assert _words(health, "task send") == ("note", "paused by ada@desk: provider down")
+    app.controls.resume_sync(task="send")
+    assert "task send" not in [finding["about"] for finding in headway_json("health")["findings"]]
+
+
+def test_the_longest_wait_may_be_configured(
+    headway_json: Callable[..., Any],
+    app: Headway,
+    task: Task[..., None],
+    db: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _worker(app, queues=["mail"], tasks=["send"])
+    task.enqueue_sync()
+    db.execute("update job set run_at = now() - interval '10 min'")
+    monkeypatch.setenv("HEADWAY_HEALTH__MAX_WAIT", "5m")
+    assert _words(headway_json("health", code=1), "queue mail")[0] == "wrong"
+    headway_json("health", "--max-wait", "1h")

@@ -25,7 +25,7 @@ async def test_quick_deaths_are_met_with_ever_longer_pauses(
     monkeypatch.setattr(supervisor, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervisor, "_LONGEST_PAUSE", 0.04)
     caplog.set_level(logging.INFO, "headway.supervisor")
-    failing = Supervisor(lambda _: [sys.executable, "-S", "-c", "raise SystemExit(5)"], 1, grace=0)
+    failing = Supervisor(lambda *_: [sys.executable, "-S", "-c", "raise SystemExit(5)"], 1, grace=0)
     running = asyncio.create_task(failing.run())
 
     def pauses() -> list[float]:
@@ -40,7 +40,7 @@ async def test_quick_deaths_are_met_with_ever_longer_pauses(
 
 
 async def test_a_stop_does_not_wait_for_a_pause(caplog: pytest.LogCaptureFixture) -> None:
-    failing = Supervisor(lambda _: [sys.executable, "-S", "-c", "raise SystemExit(5)"], 1, grace=0)
+    failing = Supervisor(lambda *_: [sys.executable, "-S", "-c", "raise SystemExit(5)"], 1, grace=0)
     running = asyncio.create_task(failing.run())
     await eventually(lambda: "starting another in 0.5 s" in caplog.text)
     failing.stop()
@@ -53,7 +53,7 @@ async def test_a_worker_that_will_not_drain_is_killed_and_the_exit_code_is_1(
     monkeypatch.setattr(supervisor, "_AFTER_GRACE", 0.05)
     began = tmp_path / "began"
     code = _IGNORES.format(place=str(began))
-    stubborn = Supervisor(lambda _: [sys.executable, "-S", "-c", code], 1, grace=0.05)
+    stubborn = Supervisor(lambda *_: [sys.executable, "-S", "-c", code], 1, grace=0.05)
     running = asyncio.create_task(stubborn.run())
     await eventually(began.exists)
     stubborn.stop()

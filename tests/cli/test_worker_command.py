@@ -179,7 +179,10 @@ def test_a_worker_that_cannot_work_says_why_and_ends(
 def test_a_worker_refuses_an_older_or_newer_schema(
     spawn_worker: Spawn, db: psycopg.Connection[Any], version: int, advice: str
 ) -> None:
-    db.execute("update migration set version = %s", [version])
+    db.execute(
+        "update migration set version = %s where version = (select max(version) from migration)",
+        [version],
+    )
     worker = spawn_worker(APP)
     assert worker.wait() == 2
     assert advice in worker.output()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import Retention, WorkerOptions
-from headway.core.config import check_name, check_priority, check_schema, database_url
+from headway.core.config import check_name, check_priority, check_schema
 from headway.errors import ConfigError
 
 
@@ -60,19 +60,6 @@ def test_a_small_whole_number_is_a_priority(priority: int) -> None:
 def test_any_other_priority_is_refused(priority) -> None:
     with pytest.raises(ConfigError, match="must be a whole number from -32768 to 32767"):
         check_priority(priority)
-
-
-def test_the_dsn_given_wins_over_headway_s_variable_and_that_over_the_usual_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("HEADWAY_DATABASE_URL", raising=False)
-    monkeypatch.delenv("DATABASE_URL", raising=False)
-    assert database_url(None) is None
-    monkeypatch.setenv("DATABASE_URL", "postgresql://usual")
-    assert database_url(None) == "postgresql://usual"
-    monkeypatch.setenv("HEADWAY_DATABASE_URL", "postgresql://ours")
-    assert database_url(None) == "postgresql://ours"
-    assert database_url("postgresql://given") == "postgresql://given"
 
 
 @pytest.mark.parametrize(

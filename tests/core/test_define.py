@@ -26,7 +26,10 @@ def plain() -> None: ...
         ({"retires": 3}, "a task has no option 'retires'; did you mean 'retry'?"),
         ({"timout": 3}, "a task has no option 'timout'; did you mean 'timeout'?"),
         ({"concurency_key": "a"}, "did you mean 'concurrency_key'?"),
-        ({"zzz": 1}, "a task has no option 'zzz'; it takes concurrency_key, dead_letter, delay,"),
+        (
+            {"zzz": 1},
+            "a task has no option 'zzz'; it takes batch, concurrency_key, dead_letter, delay,",
+        ),
     ],
 )
 def test_a_task_s_unknown_option_is_refused_with_the_one_that_was_meant(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headway import Headway
 from headway.engine import claimer as claiming
-from headway.engine import scan
+from headway.engine import limits, scan
 from headway.engine.claimer import Claimer, Plan
 from headway.store.rows import Claim, Lane, Lanes
 
@@ -56,7 +56,6 @@ class World:
         self.slow = slow
         self.claimed: list[Ready] = []
         self.most_running = Counter[str]()
-        claimer.meet(Lanes(0, self.lanes(self.visible())))
 
     def visible(self) -> list[Ready]:
         return [job for job in self.waiting if job.visible_at <= self.time - 1000.0]
@@ -67,7 +66,7 @@ class World:
 
     def turn(self) -> None:
         """One claim, or the rest until the next."""
-        plan = self.claimer.next(self.free, self.running.__getitem__, _POLL)
+        plan = _next(self.claimer, self.free, self.running)
         if isinstance(plan, Plan):
             self.serve(plan)
         else:
@@ -79,29 +78,31 @@ class World:
         visible = self.visible()
         newest = max((job.seq for job in [*visible, *self.claimed]), default=0)
         taken: list[Ready] = []
-        for ask in plan.asks.values():
-            found = [
-                job
-                for job in visible
-                if Lane(job.queue, job.priority) == ask.lane
-                and job.handler in ask.handlers
-                and job.seq > ask.cursor
-            ]
-            taken += found[: min(ask.room, plan.room - len(taken))]
+        for share in plan.shares:
+            before = len(taken)
+            for ask in share.l:
+                found = [
+                    job
+                    for job in visible
+                    if (job.queue, job.priority) == (share.q, ask.p)
+                    and job.handler in ask.t
+                    and job.seq > ask.s
+                ]
+                taken += found[: min(ask.n, before + share.n - len(taken))]
         self.waiting = [job for job in self.waiting if job not in taken]
         self.claimed += taken
         self.time += self.slow
         claims = [job.claim() for job in taken]
-        self.claimer.learn(plan, claims, Lanes(newest, self.lanes(visible)) if plan.full else None)
+        seen = Lanes(newest, self.lanes(visible)) if plan.look else None
+        self.claimer.learn(plan, claims, lanes=seen, controls=[] if plan.look else None)
         for job in taken:
             self.running[job.handler] += 1
             self.most_running[job.handler] = max(
                 self.most_running[job.handler], self.running[job.handler]
             )
         assert sum(self.running.values()) <= self.slots
-        for job in taken:  # done: its slot is free, as the worker says
+        for job in taken:  # done: its slot is free
             self.running[job.handler] -= 1
-            self.claimer.hint()
 
     def until_claimed(self, job: Ready) -> None:
         for _ in range(2000):
@@ -109,6 +110,16 @@ class World:
                 return
             self.turn()
         raise AssertionError(f"{job} was never claimed; asked until {self.time}")
+
+
+def _next(claimer: Claimer, free: int, running: Counter[str]) -> Plan | float | None:
+    return claimer.next(free, lambda _: 0, running.__getitem__, _POLL)
+
+
+def _claimer(
+    queues: dict[str, int], handlers: list[str], slots_of: dict[str, int], batch: int
+) -> Claimer:
+    return Claimer(queues, {}, handlers, slots_of, batch)
 
 
 @pytest.fixture
@@ -124,39 +135,42 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
         return worlds[0].time if worlds else 1000.0
 
     monkeypatch.setattr(claiming, "monotonic", monotonic)
+    monkeypatch.setattr(limits, "monotonic", monotonic)
     monkeypatch.setattr(scan, "monotonic", monotonic)
     yield worlds
 
 
 def test_a_backlog_found_behind_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
-    line = ("default", 0, None)
-    claimer = Claimer({"default": 1}, ["t"], {}, batch=10)
+    claimer = _claimer({"default": 1}, ["t"], {}, batch=10)
     world = World(claimer, [Ready(1000)], free=10, slow=1.0)
     clock.append(world)
     world.until_claimed(world.waiting[0])
     world.waiting = [Ready(seq) for seq in range(1, 31)]
+    world.time += 100.0
+    claimer.hint()
 
-    def full_plan() -> Plan:
-        world.time += 100.0
-        claimer.hint()
-        plan = claimer.next(10, lambda _: 0, _POLL)
-        assert isinstance(plan, Plan)
-        assert plan.full
-        return plan
+    def plan() -> Plan:
+        found = _next(claimer, 10, Counter())
+        assert isinstance(found, Plan)
+        return found
 
-    world.serve(full_plan())
+    look = plan()
+    assert look.look
+    world.serve(look)
+    from_start = plan()
+    assert [ask.s for share in from_start.shares for ask in share.l] == [0]
+    world.serve(from_start)
     assert [job.seq for job in world.claimed[1:]] == list(range(1, 11))
-    following = claimer.next(10, lambda _: 0, _POLL)
-    assert isinstance(following, Plan)
-    assert not following.full, "the scan took a second: the next is far away"
-    assert following.asks[line].cursor == 10
+    following = plan()
+    assert not following.look, "the look took seconds: the next is far away"
+    assert [ask.s for share in following.shares for ask in share.l] == [10]
 
 
 def test_a_late_job_of_a_task_with_slots_is_claimed_below_the_highest_priority(
     clock: list[World],
 ) -> None:
     """A full scan asks for such a task in one lane only; the others are read on from their start."""
-    claimer = Claimer({"default": 1}, ["wide", "narrow"], {"narrow": 1}, batch=100)
+    claimer = _claimer({"default": 1}, ["wide", "narrow"], {"narrow": 1}, batch=100)
     urgent = Ready(100, "narrow", priority=9)
     early = Ready(101, "narrow")
     late = Ready(7, "narrow", visible_at=500.0)
@@ -168,6 +182,23 @@ def test_a_late_job_of_a_task_with_slots_is_claimed_below_the_highest_priority(
     claimer.hint(Lane("default", 0))
     world.until_claimed(late)
     assert world.most_running["narrow"] == 1
+
+
+def test_lines_that_were_not_come_to_cost_no_budget(clock: list[World]) -> None:
+    """Urgent jobs fill every claim for long; what was not read meanwhile is no reason to look later."""
+    claimer = _claimer({"default": 1}, ["t"], {}, batch=1)
+    urgent = [Ready(100 + n, priority=5) for n in range(40)]
+    world = World(claimer, [*urgent, Ready(500)], free=1, slow=0.1)
+    clock.append(world)
+    world.until_claimed(world.waiting[-1])
+    late = Ready(7)
+    world.waiting.append(late)
+    claimer.hint(Lane("default", 0))
+    began = world.time
+    world.until_claimed(late)
+    assert world.time - began < 10.0, (
+        "a look and a reading of a tenth of a second each: twenty of both"
+    )
 
 
 ready = st.builds(
@@ -191,7 +222,7 @@ def test_whatever_becomes_visible_when_is_claimed_in_the_end_and_within_its_slot
     jobs: list[Ready], slots: int, free: int, slow: float, all_have_slots: bool
 ) -> None:
     slots_of = {"narrow": slots, "other": 1} | ({"wide": 2} if all_have_slots else {})
-    claimer = Claimer({"default": 1, "mail": 3}, ["wide", "narrow", "other"], slots_of, batch=3)
+    claimer = _claimer({"default": 1, "mail": 3}, ["wide", "narrow", "other"], slots_of, batch=3)
     world = World(claimer, jobs, free=free, slow=slow)
     with pytest.MonkeyPatch.context() as patch:
         worlds = next(_clock(patch))

@@ -33,12 +33,14 @@ class Gauge:
 async def test_a_worker_runs_no_more_jobs_at_once_than_it_has_slots(
     hw: Headway, slots: int
 ) -> None:
-    gauge = Gauge()
+    gauge, full = Gauge(), asyncio.Event()
 
     @hw.task
     async def on_the_loop() -> None:
         gauge.enter("all")
-        await asyncio.sleep(0.002)
+        if gauge.now["all"] == slots:
+            full.set()
+        await full.wait()
         gauge.leave("all")
 
     @hw.task(queue="other")

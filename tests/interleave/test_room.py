@@ -18,7 +18,7 @@ from headway.store.documents import Settled
 from headway.store.rows import Claim
 from headway.store.statement import Statement
 from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
-from tests.store.store import Store, ask, new_job, verdict
+from tests.store.store import Store, ask, new_job, shares, verdict
 
 KEY = "k"
 
@@ -58,7 +58,7 @@ class Line:
         """As an admitter does that was told, or looks at every line."""
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys([KEY]))
-            self.store.run(jobs.admit(self.store.target, [KEY]))
+            self.store.run(jobs.admit(self.store.target, [KEY], self.store.now))
 
     @property
     def holding(self) -> list[str]:
@@ -91,7 +91,7 @@ class Line:
 
     def admits(self) -> list[Step]:
         lock = does(_begun, says(lambda: jobs.lock_keys([KEY])))
-        return [lock, says(lambda: jobs.admit(self.store.target, [KEY])), commit]
+        return [lock, says(lambda: jobs.admit(self.store.target, [KEY], self.store.now)), commit]
 
     def alone(self, statement: Callable[[], Statement[Any]], end: Step = commit) -> list[Step]:
         """A transaction of one statement that stays open for a while."""
@@ -309,7 +309,7 @@ def test_a_claim_in_the_same_transaction_takes_what_was_let_in(store: Store, eve
     workers: list[int] = []
 
     def settles_and_claims(number: int) -> list[Step]:
-        claim = says(lambda: jobs.claim(workers[number], [ask()], 9, store.now))
+        claim = says(lambda: jobs.claim(workers[number], shares([ask()], 9), store.now))
         settle, lock, admit, _ = line.settles(line.running[number])
         return [settle, does(lock, admit), claim, commit]
 

@@ -13,7 +13,7 @@ from headway.core import codec
 from headway.store import fleet, jobs
 from headway.store.documents import NewJob, Settled
 from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
-from tests.store.store import TASK, Store, ask, new_job, verdict
+from tests.store.store import TASK, Store, ask, new_job, shares, verdict
 
 ENDS = {"commit": commit, "rollback": rollback}
 _HAVING = """select id::text, input from job
@@ -125,7 +125,7 @@ def test_a_replacement_meets_its_job_before_the_claim_or_is_a_job_of_its_own(
         new[:] = [job("replace", input={"n": "new"})]
         return [
             [enqueue(store, *new), ENDS[end]],
-            [does(begin, says(lambda: jobs.claim(worker, [ask()], 9, store.now))), commit],
+            [does(begin, says(lambda: jobs.claim(worker, shares([ask()], 9), store.now))), commit],
         ]
 
     def after(answers: list[list[Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -22,28 +23,23 @@ from headway.core.state import State
 from headway.core.verdict import Moved, Raised, Returned, Stopped
 from headway.errors import Fatal, Snooze
 from headway.store import fleet, jobs
-from headway.store.documents import Ask
 from headway.store.rows import Claim, Lane
 from tests.model.model import LEASE, NO_LINE, Line
-from tests.model.pair import End, Pair
-from tests.store.store import TASK, Store, ask
+from tests.model.pair import End, Heard, Pair
+from tests.store.store import TASK, Asked, Store, ask
 
-_QUEUES = ("a", "b")
+QUEUES = ("a", "b")
 _PRIORITIES = (5, 0)
 _LATER = Retry(backoff="constant", base=10, jitter=0)
 _NOW = Retry(backoff="constant", base=0, jitter=0)
 
-_HANDLERS = (TASK, f"{TASK}/pack", f"{TASK}/mail")
+HANDLERS = (TASK, f"{TASK}/pack", f"{TASK}/mail")
 LINES = (Line("one", 1), Line("two", 2), Line("three", 3), Line("in order", 1, ordered=True))
+TENANTS = (Line(f"{TASK}/x", 0), Line(f"{TASK}/y", 0))
+"""Keys of `Limit(key=...)`: how many may run at once, and start in a time, is said of all of them."""
+PACKED = Line(f"{TASK}/pack/x", 0)
+"""The same, of a flow's step."""
 _UNIQUE = ("u1", "u2")
-
-
-def _lanes(cursor: int = 0, room: int = 100, of_a: int = 100, first: str = "a") -> list[Ask]:
-    return [
-        ask(queue, priority, cursor=cursor, room=of_a if queue == "a" else room, tasks=_HANDLERS)
-        for queue in sorted(_QUEUES, key=lambda queue: queue != first)
-        for priority in _PRIORITIES
-    ]
 
 
 def moved(step: str, delay: float, line: Line, queue: str = "a", priority: int = 0) -> Moved:
@@ -52,17 +48,23 @@ def moved(step: str, delay: float, line: Line, queue: str = "a", priority: int =
     return Moved(Advance(step, b'{"at": 1}', delay, queue, priority, 2, **line_of))
 
 
-_members = st.sampled_from([0, 1])
-_lines = st.sampled_from([NO_LINE, *LINES])
-_moves = st.builds(
-    moved,
-    st.sampled_from(["pack", "mail"]),
-    st.sampled_from([0.0, 0.0, 15.0]),
-    _lines,
-    st.sampled_from(_QUEUES),
-    st.sampled_from(_PRIORITIES),
-)
-_ends: st.SearchStrategy[End] = st.tuples(_moves, st.just(_NOW)) | st.sampled_from(
+members = st.sampled_from([0, 1])
+_lines = st.sampled_from([NO_LINE, *LINES, *TENANTS, TENANTS[0]])
+
+
+def _moves_to(step: str, *lines: Line) -> st.SearchStrategy[Moved]:
+    return st.builds(
+        moved,
+        st.just(step),
+        st.sampled_from([0.0, 0.0, 15.0]),
+        st.sampled_from([NO_LINE, NO_LINE, *LINES, *lines]),
+        st.sampled_from(QUEUES),
+        st.sampled_from(_PRIORITIES),
+    )
+
+
+_moves = _moves_to("pack", PACKED, PACKED) | _moves_to("mail")
+ends_of: st.SearchStrategy[End] = st.tuples(_moves, st.just(_NOW)) | st.sampled_from(
     [
         (Returned(b'"done"'), _NOW),
         (Raised(ValueError("tried again later")), _LATER),
@@ -80,9 +82,9 @@ class Machine(RuleBasedStateMachine):
     known = Bundle("jobs")
     claims = Bundle("claims")
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, heard: Heard) -> None:
         super().__init__()
-        self.pair = Pair(store)
+        self.pair = Pair(store, heard)
         self.model, self.target = self.pair.model, store.target
         self.fleet = [self.pair.register(), self.pair.register()]
 
@@ -102,7 +104,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         target=known,
-        queue=st.sampled_from(_QUEUES),
+        queue=st.sampled_from(QUEUES),
         priority=st.sampled_from(_PRIORITIES),
         delay=st.sampled_from([None, None, 0.0, 10.0, 60.0]),
         ttl=st.sampled_from([None, None, 25.0]),
@@ -118,7 +120,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         target=known,
-        queue=st.sampled_from(_QUEUES),
+        queue=st.sampled_from(QUEUES),
         priority=st.sampled_from(_PRIORITIES),
         delay=st.sampled_from([None, None, 10.0]),
         line=_lines,
@@ -157,33 +159,45 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         target=claims,
-        member=_members,
+        member=members,
         dead=st.booleans(),
         room=st.integers(1, 6),
         of_a=st.integers(1, 6),
-        first=st.sampled_from(_QUEUES),
+        first=st.sampled_from(QUEUES),
         behind=st.sampled_from([False, False, True]),
+        knows=st.sampled_from([True, True, True, False]),
     )
-    def claim(self, member: int, dead: bool, room: int, of_a: int, first: str, behind: bool) -> Any:
-        """By a member of the fleet: one that was lost begins anew before it claims, or does not."""
+    def claim(
+        self,
+        member: int,
+        dead: bool,
+        room: int,
+        of_a: int,
+        first: str,
+        behind: bool,
+        knows: bool = True,
+    ) -> Any:
+        """By a member of the fleet: one that was lost begins anew before it claims, or does not. One
+        that has not heard of a limit takes nothing that is under it."""
         worker = self.fleet[member] if dead else self._living(member)
         places = sorted(job.seq or 0 for job in self.model.jobs.values())
         cursor = places[len(places) // 2] if behind else 0
-        asks = _lanes(cursor, room, of_a, first)
-        return multiple(*self.pair.claim(worker, asks, room))
+        alone = self.model.controls.bound("task") if knows else set[str]()
+        asks = self._asks(alone, cursor, room, of_a, first)
+        return multiple(*self.pair.claim(worker, asks, room, locks=knows))
 
-    @rule(target=claims, member=_members, ends=st.lists(_ends, max_size=5))
+    @rule(target=claims, member=members, ends=st.lists(ends_of, max_size=5))
     def work(self, member: int, ends: list[End]) -> Any:
         """The ordinary course of things: whoever has room is let in, some are claimed, most settled."""
         self.admit_all()
         self.agree()
-        got = self.pair.claim(self._living(member), _lanes(), 5)
+        got = self._claim(member, 5)
         self.agree()
         self.pair.settle(list(zip(got, ends, strict=False)))
         return multiple(*got)
 
     @precondition(lambda self: self.pair.current)
-    @rule(data=st.data(), ends=st.lists(_ends, min_size=1, max_size=4))
+    @rule(data=st.data(), ends=st.lists(ends_of, min_size=1, max_size=4))
     def settle(self, data: st.DataObject, ends: list[End]) -> None:
         """What was claimed last of some jobs, in one batch; others may have them by now."""
         ids = sorted(self.pair.current)
@@ -191,13 +205,13 @@ class Machine(RuleBasedStateMachine):
         claims = [self.pair.current[job_id] for job_id in picked]
         self.pair.settle(list(zip(claims, ends, strict=False)))
 
-    @rule(claim=claims, end=_ends)
+    @rule(claim=claims, end=ends_of)
     def settle_any(self, claim: Claim, end: End) -> None:
         """By any claim that there ever was, in a transaction that hands no room on."""
         self.pair.settle([(claim, end)], hand_on=False)
 
     @precondition(lambda self: self.pair.zombies())
-    @rule(data=st.data(), end=_ends)
+    @rule(data=st.data(), end=ends_of)
     def settle_late(self, data: st.DataObject, end: End) -> None:
         """By a claim whose job runs again, under another one."""
         self.pair.settle([(data.draw(st.sampled_from(self.pair.zombies())), end)])
@@ -212,7 +226,7 @@ class Machine(RuleBasedStateMachine):
 
     # -- the fleet --------------------------------------------------------------------------------
 
-    @rule(member=_members)
+    @rule(member=members)
     def heartbeat(self, member: int) -> None:
         worker = self.fleet[member]
         beat = self.pair.run("heartbeat", fleet.heartbeat(worker, LEASE.total_seconds(), self.now))
@@ -220,26 +234,26 @@ class Machine(RuleBasedStateMachine):
         if beat is not None:
             self.model.leases[worker] = self.now + LEASE
 
-    @rule(member=_members)
+    @rule(member=members)
     def lose(self, member: int) -> None:
         self.pair.run("lose", fleet.retire(self.fleet[member], self.now))
         self.model.leases[self.fleet[member]] = self.now
 
-    @rule(member=_members)
+    @rule(member=members)
     def crash(self, member: int) -> None:
         """A worker is lost, and soon found to be."""
         self.lose(member)
         self.agree()
         self.rescue()
 
-    @rule(target=claims, member=_members, ends=st.lists(_ends, min_size=1, max_size=5))
+    @rule(target=claims, member=members, ends=st.lists(ends_of, min_size=1, max_size=5))
     def stall(self, member: int, ends: list[End]) -> Any:
         """A worker sleeps past its lease, another takes over, and the first wakes up and settles."""
-        mine = self.pair.claim(self._living(member), _lanes(), 5)
+        mine = self._claim(member, 5)
         self.agree()
         self.crash(member)
         self.agree()
-        theirs = self.pair.claim(self._living(1 - member), _lanes(), 9)
+        theirs = self._claim(1 - member, 9)
         self.agree()
         self.pair.settle(list(zip(mine, ends, strict=False)))
         return multiple(*mine, *theirs)
@@ -259,7 +273,7 @@ class Machine(RuleBasedStateMachine):
         done = self.pair.run("expire", jobs.expire(self.target, 99, self.now))
         assert done == self.model.expire()
 
-    @rule(keys=st.sets(st.sampled_from([line.key or "" for line in LINES])))
+    @rule(keys=st.sets(st.sampled_from([line.key or "" for line in (*LINES, *TENANTS, PACKED)])))
     def admit(self, keys: set[str]) -> None:
         self.pair.admit(keys)
 
@@ -297,15 +311,39 @@ class Machine(RuleBasedStateMachine):
     def edit(self, job_id: str, value: int) -> None:
         self.pair.edit(self.model.jobs[job_id], value)
 
-    @rule(queue=st.sampled_from(_QUEUES))
-    def pause_or_resume(self, queue: str) -> None:
-        paused = queue in self.model.paused
-        assert self.pair.run("resume", fleet.resume(self.target, queue)) == paused
-        if not paused:
-            self.pair.run("pause", fleet.pause(queue, None, None, self.now))
-        self.model.paused ^= {queue}
-
     def _living(self, member: int) -> int:
         if not self.model.alive(self.fleet[member]):
             self.fleet[member] = self.pair.register()
         return self.fleet[member]
+
+    def _claim(self, member: int, room: int) -> list[Claim]:
+        asks = self._asks(self.model.controls.bound("task"))
+        return self.pair.claim(self._living(member), asks, room)
+
+    def _asks(
+        self,
+        alone: Collection[str],
+        cursor: int = 0,
+        room: int = 100,
+        of_a: int = 100,
+        first: str = "a",
+    ) -> list[Asked]:
+        """Every lane; a handler that has a limit on a line of its own, and on one lane only."""
+        together = [handler for handler in HANDLERS if handler not in alone]
+        lanes = [
+            Lane(queue, priority)
+            for queue in sorted(QUEUES, key=lambda queue: queue != first)
+            for priority in _PRIORITIES
+        ]
+        asks: list[Asked] = []
+        for lane in lanes:
+            most = of_a if lane.queue == "a" else room
+            asks.append(ask(*lane, cursor=cursor, room=most, tasks=together))
+            for handler in sorted(alone):
+                if lane == self._lane_of(handler, lanes):
+                    asks.append(ask(*lane, cursor=cursor, room=most, tasks=[handler], alone=True))
+        return asks
+
+    def _lane_of(self, handler: str, lanes: list[Lane]) -> Lane:
+        ready = {job.lane for job in self.model.all(State.READY) if job.handler == handler}
+        return next((lane for lane in lanes if lane in ready), lanes[0])

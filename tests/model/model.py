@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -11,6 +12,8 @@ from headway.core.state import State
 from headway.core.verdict import Verdict
 from headway.store.documents import Ask
 from headway.store.rows import Lane
+from tests.model.controls import Controls, Name
+from tests.store.store import TASK, Asked
 
 LEASE = timedelta(seconds=30)
 _ENDS = {"succeed": State.SUCCEEDED, "fail": State.FAILED, "cancel": State.CANCELLED}
@@ -19,7 +22,8 @@ _ROWS = {"succeed": "d", "advance": "n"}
 
 @dataclass(frozen=True)
 class Line:
-    """A concurrency key, with the limit and the order that all jobs under it have."""
+    """A concurrency key, with the limit and the order that all jobs under it have. A limit of 0 is
+    what is said of each key of their handler."""
 
     key: str | None = None
     limit: int | None = None
@@ -51,6 +55,10 @@ class Job:
     worker: int | None = None
     cancelling: bool = False
     holds: bool = False
+    rated: bool = False
+    """It took a token of its key to become ready."""
+    limited: bool = False
+    """It counts under the limit of its queue or task, while it runs."""
     seq: int | None = None
     """None from when a place at the tail was drawn until the database was asked which one."""
 
@@ -65,11 +73,12 @@ class Job:
         return counts and not self.state.finished
 
     @property
+    def handler(self) -> str:
+        return f"{TASK}/{self.step}" if self.step else TASK
+
+    @property
     def place(self) -> tuple[int, int]:
         return (0 if self.line.ordered else -self.lane.priority, self.seq or 0)
-
-    def end(self, state: State) -> None:
-        self.state, self.cancelling, self.holds = state, False, False
 
     def go(self, run_at: datetime, now: datetime) -> None:
         """To the tail of its lane, to the end of its line, or to where it will be promoted from."""
@@ -89,7 +98,9 @@ class Model:
     attempts: set[tuple[str, int, int, str]] = field(default_factory=set)
     """Job, claim, attempt and kind of error (or outcome) of every attempt that has a row."""
     leases: dict[int, datetime] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
+    controls: Controls = field(default_factory=Controls)
+    ends: Counter[tuple[str, State]] = field(default_factory=Counter[tuple[str, State]])
+    """How many jobs of each queue came to which end, each time that they did."""
     periods: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     """Of unique keys that are taken for a while: by whom, and until when."""
 
@@ -147,20 +158,60 @@ class Model:
 
     # -- running ----------------------------------------------------------------------------------
 
-    def claim(self, worker: int, asks: Sequence[Ask], room: int) -> dict[str, int]:
-        """The jobs claimed, each with its claim number."""
+    def claim(
+        self, worker: int, asks: Sequence[Asked], room: int, locked: Collection[Name] = ()
+    ) -> dict[str, int]:
+        """The jobs claimed, each with its claim number: at most `room` of each queue. Limits that are
+        not `locked` are shut."""
         taken: dict[str, int] = {}
-        ready = [job for job in self.all(State.READY) if not self.expired(job)]
-        for ask in asks if self.alive(worker) else ():
-            lane = {job.seq or 0: job for job in ready if job.lane == ask.lane}
-            behind = [seq for seq in sorted(lane) if seq > ask.cursor]
-            for seq in behind[: 0 if ask.lane.queue in self.paused else ask.room]:
-                if len(taken) < room:
-                    job = lane[seq]
-                    job.state, job.worker = State.RUNNING, worker
-                    job.claim, job.attempt = job.claim + 1, job.attempt + 1
-                    taken[job.id] = job.claim
+        taken_of = Counter[str]()
+        rooms = {name: self.controls.room(name, self.counted(name), self.now) for name in locked}
+        ready = [job for job in self.all(State.READY) if self._may_run(job, locked)]
+        for queue, ask in asks if self.alive(worker) else ():
+            lane = [
+                job for job in ready if job.lane == Lane(queue, ask.p) and (job.seq or 0) > ask.s
+            ]
+            lane = [job for job in lane if self._is_meant(job.handler, ask)]
+            most = min(ask.n, rooms.get(("task", ask.t[0]), ask.n)) if ask.o else ask.n
+            of_queue = min(room, rooms.get(("queue", queue), room))
+            for job in sorted(lane, key=lambda job: job.seq or 0)[:most]:
+                if taken_of[queue] < of_queue:
+                    taken_of[queue] += 1
+                    taken[job.id] = job.claim + 1
+        for job_id, number in taken.items():
+            self._start(self.jobs[job_id], number, worker)
         return taken
+
+    def _may_run(self, job: Job, locked: Collection[Name]) -> bool:
+        names = _names(job)
+        return (
+            not self.expired(job)
+            and not self.controls.paused(names[0], self.now)
+            and not self.controls.handler_paused(job.handler, self.now)
+            and not self.controls.paused(("key", job.line.key or ""), self.now)
+            and all(name in locked or not self.controls.numbers(name).bound for name in names)
+        )
+
+    def _is_meant(self, handler: str, ask: Ask) -> bool:
+        """A task with a limit is claimed only on a line of its own."""
+        return handler in ask.t and (ask.o or handler not in self.controls.bound("task"))
+
+    def _start(self, job: Job, number: int, worker: int) -> None:
+        job.state, job.worker = State.RUNNING, worker
+        job.claim, job.attempt, job.limited = number, job.attempt + 1, False
+        self.controls.spend(("queue", job.lane.queue), self.now)
+        self.controls.spend(("task", job.handler), self.now)
+        self.count_running()
+
+    def counted(self, name: Name) -> int:
+        """How many run under a limit of a queue or a task."""
+        return sum(name in _names(job) for job in self.all(State.RUNNING) if job.limited)
+
+    def count_running(self) -> None:
+        """Whatever runs under a limit counts, whichever of them came first."""
+        for job in self.all(State.RUNNING):
+            numbers = (self.controls.numbers(name) for name in _names(job))
+            job.limited |= any(said.concurrency is not None for said in numbers)
 
     def settle(self, job_id: str, claim: int, verdict: Verdict) -> bool:
         """Whether it took effect."""
@@ -169,15 +220,18 @@ class Model:
             return False
         step, attempt = job.step, job.attempt
         if verdict.kind in _ENDS:
-            job.end(_ENDS[verdict.kind])
+            self._end(job, _ENDS[verdict.kind])
         elif job.cancelling:
             return False
         elif verdict.advance is not None:
             self._advance(job, verdict.advance)
         else:
-            seq = job.seq if verdict.kind == "release" else None
+            returned = verdict.kind == "release"
+            seq = job.seq if returned else None
             job.attempt = attempt = job.attempt - (verdict.kind != "retry")
-            job.holds &= job.line.ordered or verdict.delay == 0
+            # What took a token to run needs another to run again; a return has not run.
+            stays = verdict.delay == 0 and (returned or not job.rated)
+            job.holds &= job.line.ordered or stays
             job.go(self.now + timedelta(seconds=verdict.delay), self.now)
             job.seq = seq
         if verdict.error is not None:
@@ -188,24 +242,30 @@ class Model:
 
     def _advance(self, job: Job, to: Advance) -> None:
         line = Line(to.key, to.key_limit, to.ordered)
-        job.holds &= line == job.line and (to.delay == 0 or line.ordered)
+        job.holds &= line == job.line and (to.delay == 0 or line.ordered) and not job.rated
         job.line, job.lane, job.step = line, Lane(to.queue, to.priority), to.step
         job.attempt, job.max_attempts = 0, to.max_attempts
         job.go(self.now + timedelta(seconds=to.delay), self.now)
 
     def admit(self, keys: Iterable[str]) -> int:
-        admitted = 0
-        for key in set(keys):
-            under = [job for job in self.jobs.values() if job.line.key == key]
-            held = sum(job.holds for job in under)
-            blocked = sorted(
-                (job for job in under if job.state is State.BLOCKED), key=lambda job: job.place
-            )
-            room = max(0, (blocked[0].line.limit or 0) - held) if blocked else 0
-            for job in blocked[:room]:
-                job.state, job.holds, job.seq = State.READY, True, None
-                admitted += 1
-        return admitted
+        return sum(self._admit(key) for key in set(keys))
+
+    def _admit(self, key: str) -> int:
+        under = [job for job in self.jobs.values() if job.line.key == key]
+        held = sum(job.holds for job in under)
+        blocked = sorted(
+            (job for job in under if job.state is State.BLOCKED), key=lambda job: job.place
+        )
+        if not blocked or self.controls.paused(("key", key), self.now):
+            return 0
+        limit, handler = blocked[0].line.limit or 0, blocked[0].handler
+        by_limit = limit == 0
+        room = self.controls.key_room(key, handler, held, self.now) if by_limit else limit - held
+        let_in = blocked[: max(0, room)]
+        rated = by_limit and self.controls.key_spend(key, handler, len(let_in), self.now)
+        for job in let_in:
+            job.state, job.holds, job.rated, job.seq = State.READY, True, rated, None
+        return len(let_in)
 
     # -- the fleet --------------------------------------------------------------------------------
 
@@ -215,8 +275,9 @@ class Model:
         for job in lost:
             self.attempts.add((job.id, job.claim, job.attempt, "WorkerLost"))
             if job.cancelling or job.attempt >= job.max_attempts:
-                job.end(State.CANCELLED if job.cancelling else State.FAILED)
+                self._end(job, State.CANCELLED if job.cancelling else State.FAILED)
             else:
+                job.holds &= not job.rated
                 job.go(self.now, self.now)
         ended = sum(job.state.finished for job in lost)
         return len(lost) - ended, ended
@@ -230,7 +291,7 @@ class Model:
     def expire(self) -> int:
         old = [job for job in self.jobs.values() if job.waits and self.expired(job)]
         for job in old:
-            job.end(State.EXPIRED)
+            self._end(job, State.EXPIRED)
         return len(old)
 
     # -- people -----------------------------------------------------------------------------------
@@ -241,8 +302,28 @@ class Model:
             return "asked"
         if not job.waits:
             return None
-        job.end(State.CANCELLED)
+        self._end(job, State.CANCELLED)
         return "cancelled"
+
+    def purge(self, queue: str) -> int:
+        gone = self.parked(queue)
+        for job in gone:
+            self._end(job, State.CANCELLED)
+        return len(gone)
+
+    def transfer(self, queue: str, to: str) -> int:
+        """What is ready goes to the tail; whoever compares gives it its new place."""
+        moved = self.parked(queue)
+        for job in moved:
+            job.lane = Lane(to, job.lane.priority)
+        return len(moved)
+
+    def parked(self, queue: str) -> list[Job]:
+        return [job for job in self.jobs.values() if job.waits and job.lane.queue == queue]
+
+    def _end(self, job: Job, state: State) -> None:
+        job.state, job.cancelling, job.holds = state, False, False
+        self.ends[job.lane.queue, state] += 1
 
     def revive(self, job: Job) -> bool:
         if job.state in (State.FAILED, State.CANCELLED, State.EXPIRED):
@@ -253,3 +334,7 @@ class Model:
             return False
         job.go(self.now, self.now)
         return True
+
+
+def _names(job: Job) -> tuple[Name, Name]:
+    return ("queue", job.lane.queue), ("task", job.handler)

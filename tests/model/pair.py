@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,15 +16,20 @@ from headway.core import codec
 from headway.core.retry import Retry
 from headway.core.state import State
 from headway.core.verdict import Outcome, decide
-from headway.store import jobs
-from headway.store.documents import Ask, NewJob, Settled
+from headway.store import controls, inspect, jobs
+from headway.store.controls import LockedLimit
+from headway.store.documents import NewJob, Settled
 from headway.store.faults import KEY_TAKEN
 from headway.store.rows import Claim, Lane
 from headway.store.statement import R, Statement
+from tests.model import facts
+from tests.model.bounds import Bounds
 from tests.model.invariants import Invariants, Snapshot
 from tests.model.model import LEASE, Job, Line, Model, Taken
-from tests.store.store import Store, new_job
+from tests.store.store import Asked, Store, new_job, shares
 
+Heard = Callable[[], list[str]]
+"""What was notified since this was last asked."""
 End = tuple[Outcome, Retry]
 """What an attempt came to, and the policy that it is judged by."""
 
@@ -35,12 +40,12 @@ _MOVE = {"succeed": "finish", "fail": "finish", "cancel": "finish", "advance": "
 
 
 class Pair:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, heard: Heard) -> None:
         store.clear()
-        store.eyes.execute("delete from unique_period")
         self.store = store
         self.model = Model(store.now)
-        self.always = Invariants()
+        self.always, self.bounds = Invariants(), Bounds()
+        self._heard = heard
         self.current: dict[str, Claim] = {}
         """The newest claim of each job that had one."""
         self.issued: list[Claim] = []
@@ -120,15 +125,42 @@ class Pair:
 
     # -- running ----------------------------------------------------------------------------------
 
-    def claim(self, worker: int, asks: list[Ask], room: int) -> list[Claim]:
-        got = self.run("claim", jobs.claim(worker, asks, room, self.store.now))
-        assert {one.id: one.number for one in got} == self.model.claim(worker, asks, room)
+    def claim(
+        self, worker: int, asks: list[Asked], room: int, *, locks: bool = True
+    ) -> list[Claim]:
+        """As a worker does: in one transaction that has taken the limits which it may meet, or (one
+        that has not heard of them) has not."""
+        with self.store.conn.transaction():
+            locked = self._lock(asks) if locks else []
+            got = self.run("claim", jobs.claim(worker, shares(asks, room), self.store.now))
+        ours = {(limit.kind, limit.name) for limit in locked}
+        assert {one.id: one.number for one in got} == self.model.claim(worker, asks, room, ours)
         got.sort(key=lambda one: self.model.jobs[one.id].seq or 0)
         for one in got:
             self.always.claimed(one)
+            self.bounds.claimed(one, self.store.now)
             self.current[one.id] = one
         self.issued += got
         return got
+
+    def _lock(self, asks: list[Asked]) -> list[LockedLimit]:
+        names = {("queue", queue) for queue, _ in asks}
+        names |= {("task", ask.t[0]) for _, ask in asks if ask.o}
+        queues = [name for kind, name in names if kind == "queue"]
+        tasks = [name for kind, name in names if kind == "task"]
+        locked = self.store.run(controls.lock(queues, tasks, self.store.now))
+        said = self.model.controls
+        expected = [
+            (name, round(said.rows[name].debt(self.store.now), 3))
+            for name in sorted(names)
+            if said.numbers(name).bound
+        ]
+        found = [
+            ((limit.kind, limit.name), round(limit.spent_for, 3) if limit.rate else 0.0)
+            for limit in locked
+        ]
+        assert sorted(found) == expected
+        return locked
 
     def zombies(self) -> list[Claim]:
         """Claims whose job runs again, under another one."""
@@ -181,13 +213,15 @@ class Pair:
 
     def admit_all(self) -> None:
         """What a look at every line comes to."""
-        found = [key for key, room in self.run("lines", jobs.lines("", 99)) if room]
+        lines = self.run("lines", jobs.lines("", 99, self.store.now))
+        found = [line.key for line in lines if line.room]
         self.admit(found)
         self._command = "admit"
 
     def _admit(self, keys: Collection[str]) -> int:
         self.store.run(jobs.lock_keys(keys))
-        return self.store.run(jobs.admit(self.store.target, keys))
+        admitted = self.store.run(jobs.admit(self.store.target, keys, self.store.now))
+        return sum(admission.admitted for admission in admitted)
 
     def edit(self, job: Job, value: int) -> None:
         changes = job.state not in (State.RUNNING, State.SUCCEEDED)
@@ -201,15 +235,45 @@ class Pair:
     def agree(self) -> None:
         """I1 to I9 hold in the database, and it says what the model says."""
         self._adopt_places(self.store.eyes)
-        seen = Snapshot.take(self.store)
-        self.always.check(seen, self.store.now, self._command)
-        facts = {job_id: _facts(row) for job_id, row in (seen.live | seen.archived).items()}
-        assert facts == {job.id: _expected(job) for job in self.model.jobs.values()}
+        seen, now = Snapshot.take(self.store), self.store.now
+        self.always.check(seen, now, self._command)
+        self.bounds.check(seen, now, self._command, self._heard())
+        rows = seen.live | seen.archived
+        assert {job_id: facts.of_row(row) for job_id, row in rows.items()} == {
+            job.id: facts.of_job(job) for job in self.model.jobs.values()
+        }
         attempts = [
-            (str(row["job_id"]), row["claim"], row["attempt"], _came_to(row))
+            (str(row["job_id"]), row["claim"], row["attempt"], facts.came_to(row))
             for row in seen.attempts
         ]
         assert sorted(attempts) == sorted(self.model.attempts)
+        said = self.model.controls
+        assert {name: facts.of_control_row(row) for name, row in seen.controls.items()} == {
+            name: facts.of_control(control) for name, control in said.rows.items()
+        }
+        assert {key: facts.moment(at) for key, at in seen.buckets.items() if at > now} == {
+            key: facts.moment(at) for key, at in said.buckets.items() if at > now
+        }
+        assert self._measured() == facts.of_queues(self.model)
+
+    def _measured(self) -> dict[str, tuple[Any, ...]]:
+        """What is told of each queue: its live jobs, since when the oldest is ready, and the ends."""
+        measured = self.store.run(inspect.metrics(None, self.store.now))
+        return {
+            queue.name: (
+                (queue.ready, queue.scheduled, queue.blocked, queue.running),
+                (queue.oldest_ready_age, queue.newest_ready_age),
+                (queue.succeeded, queue.failed, queue.cancelled, queue.expired),
+            )
+            for queue in measured
+        }
+
+    def adopt_order(self, ready: list[Job]) -> None:
+        """Those who were put at the tail of another lane are there in the order that they had."""
+        places = {job.id: self.store.row(job.id)["seq"] for job in ready}
+        for job in sorted(ready, key=lambda job: job.seq or 0):
+            assert places[job.id] > self._newest, "they are not at the tail, or not in order"
+            job.seq = self._newest = places[job.id]
 
     def _adopt_places(self, conn: psycopg.Connection[Any]) -> None:
         """Places newly drawn must be behind all that were drawn before.
@@ -235,31 +299,3 @@ class Pair:
 
 def _keys(settled: list[Settled]) -> set[str]:
     return set[str]().union(*(one.touched_keys() for one in settled))
-
-
-def _came_to(row: dict[str, Any]) -> str:
-    return row["error"]["type"] if row["error"] else row["letter"]
-
-
-def _facts(row: dict[str, Any]) -> tuple[Any, ...]:
-    about = (
-        row["state"],
-        row["attempt"],
-        row["claim"],
-        row["run_at"],
-        row["expires_at"],
-        row["step"],
-    )
-    if row["state"].finished:
-        keys = row["keys"] or {}
-        return (*about, keys.get("concurrency"), keys.get("unique"))
-    place = (row["worker_id"], row["cancelling"], row["seq"], row["holds"], row["ordered"])
-    return (*about, row["key"], row["unique_key"], *place)
-
-
-def _expected(job: Job) -> tuple[Any, ...]:
-    about = (job.state, job.attempt, job.claim, job.run_at, job.expires_at, job.step)
-    keys = (job.line.key, job.unique)
-    if job.state.finished:
-        return (*about, *keys)
-    return (*about, *keys, job.worker, job.cancelling, job.seq, job.holds, job.line.ordered)

@@ -21,7 +21,7 @@ from headway.store.jobs import Settled
 from headway.store.link import Link
 from headway.store.rows import Promotion
 from tests.reference.scenes import lose, promote, refuse, rescue
-from tests.store.store import NOW, Store, ask, verdict
+from tests.store.store import NOW, Store, ask, shares, verdict
 
 
 def test_p18_what_is_overdue_is_not_waited_for(store: Store) -> None:
@@ -64,7 +64,7 @@ async def test_p21_an_error_while_looking_for_work_surfaces(store: Store, worker
     store.eyes.execute("alter table job rename to elsewhere")
     link = Link(store.target)
     with pytest.raises(SchemaMismatch, match="job"):
-        await link.run(jobs.claim(worker, [ask()], 1, store.now))
+        await link.run(jobs.claim(worker, shares([ask()], 1), store.now))
     await link.close()
 
 
@@ -76,7 +76,7 @@ async def test_p22_an_error_while_claiming_surfaces_and_claims_nothing(
     refuse(store, "job", "update")
     link = Link(store.target)
     with pytest.raises(DatabaseError, match="not today"):
-        await link.run(jobs.claim(worker, [ask()], 1, store.now))
+        await link.run(jobs.claim(worker, shares([ask()], 1), store.now))
     assert store.states(job_id) == ["ready"]
     await link.close()
 
@@ -205,7 +205,7 @@ async def test_p33_a_lost_workers_jobs_are_taken_over_when_its_lease_ends(
 
     lost = store.run(fleet.register("gone", "0", 1, ["default"], ["work"], 1.5, None))
     job = await work.enqueue()
-    assert store.run(jobs.claim(lost, [ask("default", tasks=["work"])], 1, None))
+    assert store.run(jobs.claim(lost, shares([ask("default", tasks=["work"])], 1), None))
     start(lease="3s", poll="1h")
     assert await job.result(timeout="60s") == "done"
     (attempt,) = await job.attempts()

@@ -11,12 +11,17 @@ _HERE = Path(__file__).parent
 _IDS = [
     *(f"U{number}" for number in range(1, 78)),
     *(f"P{number}" for number in (*range(1, 71), *range(136, 139))),
+    *(f"R{number}" for number in range(1, 24)),
+    *(f"Q{number}" for number in range(1, 50)),
     *(f"UD{number}" for number in range(1, 13)),
     *(f"PD{number}" for number in range(1, 9)),
+    *(f"RD{number}" for number in range(1, 9)),
+    *(f"QD{number}" for number in range(1, 7)),
 ]
-_ROW = re.compile(r"^\| (?P<id>[UP]D?\d+) \| (?P<covered>[^|]+) \| (?:(?P<note>[^|]+) )?\|$")
+_ROW = re.compile(r"^\| (?P<id>[UPRQ]D?\d+) \| (?P<covered>[^|]+) \| (?:(?P<note>[^|]+) )?\|$")
 _LATER = "later: schedules"
-_CARRIES_AN_ID = re.compile(r"test_(?P<id>[up]d?\d+)_")
+_EXCUSES = ("does not apply: ", "no counterpart: ")
+_CARRIES_AN_ID = re.compile(r"test_(?P<id>[uprq]d?\d+)_")
 
 
 def _rows() -> list[tuple[str, str]]:
@@ -42,7 +47,7 @@ def test_every_behaviour_is_in_the_table_once() -> None:
 def test_every_behaviour_is_tested_or_says_why_not() -> None:
     for name, covered in _rows():
         tested = covered.startswith(f"`test_{name.lower()}_")
-        excused = covered == _LATER or covered.startswith("does not apply: ")
+        excused = covered == _LATER or covered.startswith(_EXCUSES)
         assert tested or excused, f"{name}: {covered}"
 
 
@@ -57,4 +62,6 @@ def test_each_test_says_what_the_reference_does_and_what_headway_does() -> None:
             named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             if named and _CARRIES_AN_ID.match(node.name):
                 words = ast.get_docstring(node) or ""
-                assert re.match(r"(Underway|pg_task): .*Headway: ", words, re.DOTALL), node.name
+                assert re.match(
+                    r"(Underway|pg_task|Roadster|pgmq): .*Headway:\s", words, re.DOTALL
+                ), node.name

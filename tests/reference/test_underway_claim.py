@@ -8,7 +8,7 @@ from threading import Barrier
 
 from headway.store import jobs
 from tests.reference.scenes import promote
-from tests.store.store import NOW, Store, ask, engine_connection
+from tests.store.store import NOW, Store, ask, engine_connection, shares
 
 
 def test_u19_a_claim_brings_all_that_is_needed_to_run_the_job(store: Store, worker: int) -> None:
@@ -35,7 +35,7 @@ def test_u20_five_concurrent_claims_get_five_distinct_jobs(store: Store, worker:
     def claim(_: int) -> list[str]:
         with engine_connection(store.dsn) as conn:
             together.wait()
-            claimed = store.run(jobs.claim(worker, [ask()], 1, store.now), conn)
+            claimed = store.run(jobs.claim(worker, shares([ask()], 1), store.now), conn)
         return [claim.id for claim in claimed]
 
     with ThreadPoolExecutor(5) as threads:

@@ -17,7 +17,7 @@ from headway.store import fleet, jobs
 from headway.store.jobs import Settled
 from tests.reference.scenes import OURS, backends
 from tests.store.plan import measure
-from tests.store.store import Store, ask, new_job, verdict
+from tests.store.store import Store, ask, new_job, shares, verdict
 from tests.support import DEADLINE, eventually
 
 _DAY = 86_400
@@ -31,8 +31,8 @@ def test_ud1_a_claim_reads_what_it_takes_however_much_waits(store: Store, worker
     done = [Settled(claim, verdict("succeed")) for claim in store.claim(worker, room=1_000)]
     store.run(jobs.finish(store.quiet, done, store.now))
     store.eyes.execute("analyze job")
-    idle = jobs.claim(0, [ask()], 10, store.now)
-    nodes = measure(store, jobs.claim(worker, [ask()], 10, store.now), idle)
+    idle = jobs.claim(0, shares([ask()], 10), store.now)
+    nodes = measure(store, jobs.claim(worker, shares([ask()], 10), store.now), idle)
     assert nodes[0]["Actual Rows"] == 10
     read = [node for node in nodes if node.get("Index Name") == "job_ready"]
     assert sum(node["Actual Rows"] * node["Actual Loops"] for node in read) == 10

@@ -20,10 +20,13 @@ TABLES = (
     "attempt",
     "worker",
     "duty",
-    "queue",
+    "control",
     "awaited",
     "task",
     "unique_period",
+    "tally",
+    "total",
+    "census",
 )
 
 

@@ -11,6 +11,8 @@ PUBLIC = {
     "enqueue", "enqueue_many",
     "claim", "extend", "complete", "fail", "release", "snooze", "advance", "sweep", "prune",
     "retry", "cancel", "edit", "pause", "resume", "explain",
+    "drain", "purge", "move", "metrics", "set_limit", "reset_limit",
+    "pause_schedule", "resume_schedule", "run_schedule",
 }  # fmt: skip
 
 
@@ -32,16 +34,16 @@ def test_views_and_their_columns_say_what_they_mean(hand: Hand) -> None:
         "and col_description(c.oid, a.attnum) is null",
         hand.schema,
     )
-    obvious = {"queue", "created_at", "finished_at", "max_attempts", "running", "paused", "paused_at",
-               "pause_reason"}  # fmt: skip
+    obvious = {"name", "kind", "queue", "task", "created_at", "changed_at", "finished_at", "max_attempts",
+               "running", "paused", "paused_at", "paused_until", "pause_reason"}  # fmt: skip
     assert {row["column"] for row in bare} <= obvious
     views = hand.rows(
         "select relname as name, obj_description(oid, 'pg_class') as said from pg_class "
         "where relnamespace = %s::regnamespace and relkind = 'v'",
         hand.schema,
     )
-    assert {view["name"] for view in views if view["said"]} == {"jobs", "queues", "inbox"}
-    assert len(views) == 3
+    assert {view["name"] for view in views if view["said"]} == {view["name"] for view in views}
+    assert {view["name"] for view in views} == {"jobs", "queues", "inbox", "controls", "schedules"}
 
 
 def test_the_guide_names_every_public_function() -> None:

@@ -98,6 +98,6 @@ def test_a_queue_is_paused_and_opened(hand: Hand) -> None:
     assert again["paused_at"] == paused["paused_at"]
     with hand.listening() as heard:
         assert hand.call("resume", "mail") is True
-        assert heard() == ["ready 0 mail"]
+        assert heard() == ["control"]
     assert hand.call("resume", "mail") is False
     assert hand.call("resume", "unheard-of") is False

@@ -190,7 +190,7 @@ def test_what_is_made_anew_has_its_rights_again(dsn: str, granted: str) -> None:
         assert migrate.run_sync(dsn, granted) == ["6_operators"]
         allowed = "select has_function_privilege(%s, %s, 'execute')"
         for kind, expected in (("operator", True), ("worker", True), ("producer", False)):
-            given = (f"{granted}_{kind}", f"{granted}.resume(text)")
+            given = (f"{granted}_{kind}", f"{granted}.resume(text,text,text)")
             assert conn.execute(allowed, given).fetchone() == (expected,)
 
 

@@ -8,13 +8,14 @@ from uuid import UUID
 
 from headway.core.definition import Definition
 from headway.core.ids import new_id
+from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.store import fleet, inspect, jobs
+from headway.store import bulk, controls, counts, fleet, inspect, jobs, pulls, schedules
 from headway.store.connect import Target
 from headway.store.jobs import Settled
 from headway.store.statement import Statement
-from tests.store.store import NOW, TASK, a_claim, ask, new_job, verdict
+from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 
 # What `headway job enqueue` leaves open.
 _OPTIONS: dict[str, Any] = dict.fromkeys(
@@ -39,6 +40,13 @@ _DEFINITION = Definition(
 )
 
 
+_SCHEDULE = schedules.Put(
+    "nightly", TASK, "@daily", new_job(), None, "one", 100, "allow", 0.0, None, None
+)
+_DUE = schedules.DueRow("nightly", "@daily", "one", 100, 0.0, NOW, NOW, None, 1)
+_OCCURRENCE = schedules.Occurrence(str(new_id()), "2026-01-01T00:00:00Z", None)
+
+
 def samples(
     target: Target, *, batch: int = 100, ids: list[str] | None = None
 ) -> dict[str, Statement[Any]]:
@@ -53,12 +61,12 @@ def samples(
     made: list[Statement[Any]] = [
         jobs.enqueue(target, [new_job() for _ in range(batch)], now),
         jobs.withdraw(ids),
-        jobs.claim(1, [ask(priority=p) for p in (5, 0, -5)], batch, now),
+        jobs.claim(1, shares([ask(priority=p) for p in (5, 0, -5)], batch), now),
         jobs.finish(target, done, now),
         jobs.advance(target, onward, now),
         jobs.requeue(target, 1, again, now),
         jobs.lock_keys(keys),
-        jobs.admit(target, keys),
+        jobs.admit(target, keys, now),
         jobs.ring_room(target, keys),
         jobs.promote(target, now - timedelta(seconds=9), batch, now),
         jobs.cancel(target, one, now),
@@ -70,9 +78,10 @@ def samples(
         jobs.edit(one, "", b"{}"),
         jobs.progress([(claim, {"percent": 1}) for claim in claims]),
         jobs.lanes(["q", "other"]),
+        jobs.all_lanes(),
         jobs.held(claims),
         jobs.joined(0, batch),
-        jobs.lines("", batch),
+        jobs.lines("", batch, now),
         jobs.orphans(1, ids),
         jobs.idle(["q"], [TASK], now),
         jobs.outcome(one),
@@ -80,11 +89,19 @@ def samples(
         fleet.register("host:1", "0", 10, ["q"], [TASK], 30.0, now),
         fleet.heartbeat(1, 30.0, now),
         fleet.retire(1, now),
+        fleet.drain(target, 1, now),
         fleet.forget(now),
         fleet.declare([_DEFINITION]),
         fleet.partitions(now),
-        fleet.pause("q", "ada", "why", now),
-        fleet.resume(target, "q"),
+        controls.pause(target, "queue", "q", by="ada", reason="why", until=60.0, now=now),
+        controls.resume(target, "queue", "q", now),
+        controls.read(now),
+        controls.lock(["q"], [TASK], now),
+        controls.set_limit(target, "queue", "q", Limit(concurrency=5, rate="1/s"), "ada", now),
+        controls.reset_limit(target, "queue", "q"),
+        controls.declare(target, [_DEFINITION]),
+        controls.ring_open(target, [("queue", "q"), ("task", TASK)]),
+        controls.mark_limited(),
         inspect.job(one),
         inspect.jobs(states=[State.FAILED], task=TASK, queue="q", before=one),
         inspect.attempts(one),
@@ -94,6 +111,29 @@ def samples(
         inspect.failures(now, None),
         inspect.matching(task=TASK, step="", since=now, pattern="o+ps", limit=batch),
         inspect.queues(now),
+        inspect.metrics(None, now),
+        counts.tally(batch, now),
+        counts.counted(0, batch),
+        counts.census({("q", "r"): batch}, now),
+        bulk.purge(target, "q", None, now)(UUID(int=0), None),
+        bulk.transfer(target, "q", "other", TASK, now)(UUID(int=0), now),
+        bulk.parked("q", TASK),
+        bulk.busy("q"),
+        pulls.pull("q", batch, 30.0, [TASK]),
+        pulls.extend(one, 1, 30.0),
+        pulls.complete(one, 1, b"1"),
+        pulls.fail(one, 1, "why", True, None),
+        pulls.release(one, 1),
+        pulls.snooze(one, 1, 5.0),
+        schedules.put(target, [_SCHEDULE], owner="", declared=True, now=now),
+        schedules.due(batch, now),
+        schedules.fire(target, _DUE, [_OCCURRENCE], until=now, next_at=now, last_at=now, now=now),
+        schedules.schedules(None, now),
+        schedules.pause("nightly", by="ada", reason="why", now=now),
+        schedules.resume(target, "nightly", now),
+        schedules.remove("nightly"),
+        schedules.run(target, "nightly", one, now),
+        schedules.clean("", [TASK], ["nightly"], stale=True, now=now),
         inspect.workers(now),
         inspect.stranded(now),
         inspect.server(),

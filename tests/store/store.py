@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -18,13 +17,14 @@ from headway.core import codec
 from headway.core.failure import envelope
 from headway.core.flow import Advance
 from headway.core.ids import new_id
+from headway.core.limits import Limit
 from headway.core.verdict import Kind, Verdict
-from headway.store import connect, fleet, jobs
+from headway.store import connect, controls, fleet, jobs
 from headway.store.connect import Target
-from headway.store.jobs import Ask, NewJob, Settled
-from headway.store.rows import Claim, Lane
+from headway.store.controls import Kind as Controlled
+from headway.store.documents import Ask, NewJob, Settled, Share
+from headway.store.rows import Claim
 from headway.store.statement import Statement, text
-from tests.support import DEADLINE, eventually_sync
 
 R = TypeVar("R")
 
@@ -37,10 +37,15 @@ TABLES = (
     "attempt",
     "worker",
     "duty",
-    "queue",
+    "control",
     "awaited",
     "unique_period",
     "task",
+    "tally",
+    "total",
+    "census",
+    "bucket",
+    "schedule",
 )
 TASK = "resize"
 _ENDS = ("succeed", "fail", "cancel")
@@ -69,6 +74,13 @@ def new_job(**fields: Any) -> NewJob:
     return NewJob(**given)
 
 
+class Asked(NamedTuple):
+    """A line of a claim, and the queue that it is of."""
+
+    queue: str
+    ask: Ask
+
+
 def ask(
     queue: str = "q",
     priority: int = 0,
@@ -76,8 +88,18 @@ def ask(
     cursor: int = 0,
     room: int = 100,
     tasks: Sequence[str] = (TASK,),
-) -> Ask:
-    return Ask(Lane(queue, priority), cursor, room, tuple(tasks))
+    alone: bool = False,
+) -> Asked:
+    """`alone` is for a handler that has the line to itself, as one with a limit must."""
+    return Asked(queue, Ask(priority, cursor, room, tuple(tasks), alone))
+
+
+def shares(asks: Sequence[Asked], room: int = 100) -> list[Share]:
+    """What is asked, by queue and in the order given; at most `room` of each queue."""
+    found: dict[str, Share] = {}
+    for queue, one in asks:
+        found.setdefault(queue, Share(queue, room, [])).l.append(one)
+    return list(found.values())
 
 
 def a_claim(job_id: UUID | str, number: int = 1) -> Claim:
@@ -168,7 +190,8 @@ class Store:
         wanted = [key for key in lines if key is not None]
         with self.conn.transaction():
             self.run(jobs.lock_keys(wanted))
-            return self.run(jobs.admit(self.target, wanted))
+            admitted = self.run(jobs.admit(self.target, wanted, self.now))
+        return sum(admission.admitted for admission in admitted)
 
     def declare(self, name: str = TASK, **fields: Any) -> None:
         """What a worker would have declared of a task."""
@@ -182,8 +205,20 @@ class Store:
     def register(self, *, lease: float = 30, tasks: Sequence[str] = (TASK,)) -> int:
         return self.run(fleet.register("host:1", "0", 10, ["q"], tasks, lease, self.now))
 
-    def claim(self, worker: int, *asks: Ask, room: int = 100) -> list[Claim]:
-        return self.run(jobs.claim(worker, asks or [ask()], room, self.now))
+    def claim(self, worker: int, *asks: Asked, room: int = 100) -> list[Claim]:
+        return self.run(jobs.claim(worker, shares(asks or [ask()], room), self.now))
+
+    def pause(self, name: str, kind: Controlled = "queue", **said: Any) -> datetime:
+        said = {"by": None, "reason": None, "until": None} | said
+        return self.run(controls.pause(self.target, kind, name, now=self.now, **said))
+
+    def resume(self, name: str, kind: Controlled = "queue") -> bool:
+        return self.run(controls.resume(self.target, kind, name, self.now))
+
+    def limit(self, name: str, kind: Controlled = "queue", **numbers: Any) -> None:
+        """Sets a limit, as a person would; with no numbers it lifts it."""
+        limit = Limit(**numbers) if numbers else None
+        self.run(controls.set_limit(self.target, kind, name, limit, "ada", self.now))
 
     def held(self, worker: int, **fields: Any) -> Claim:
         """A new job, claimed. Nothing else may be ready in its lane."""
@@ -284,36 +319,6 @@ class Store:
                 raise AssertionError("our own notification never arrived")
 
             yield heard
-
-
-class Aside:
-    """A statement run by another session, in a thread, while the test holds something it needs."""
-
-    def __init__(self, store: Store, statement: Statement[Any]) -> None:
-        self._store = store
-        self._conn = engine_connection(store.dsn)
-        self._answers: list[Any] = []
-        self._thread = threading.Thread(target=self._run, args=[statement])
-        self._thread.start()
-
-    def _run(self, statement: Statement[Any]) -> None:
-        with self._conn:
-            try:
-                self._answers.append(self._store.run(statement, self._conn))
-            except psycopg.Error as error:
-                self._answers.append(error)
-
-    def wait_until_it_waits(self) -> Aside:
-        """Returns when the other session stands before a lock."""
-        query = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
-        pid = self._conn.info.backend_pid
-        eventually_sync(lambda: self._store.rows(query, pid))
-        return self
-
-    def answer(self) -> Any:
-        self._thread.join(DEADLINE)
-        (answer,) = self._answers
-        return answer
 
 
 _LIVE = "select *, state::text as state from job where id = %s"

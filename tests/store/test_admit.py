@@ -9,7 +9,8 @@ import pytest
 
 from headway.store import fleet, jobs
 from headway.store.rows import Joined
-from tests.store.store import Aside, Store, ask, engine_connection, new_job
+from tests.store.aside import Aside
+from tests.store.store import Store, ask, engine_connection, new_job
 
 
 def _holding(store: Store) -> list[UUID]:
@@ -125,7 +126,8 @@ def test_two_who_admit_at_the_same_time_do_not_give_the_same_room_twice(store: S
     with engine_connection(store.dsn) as conn, conn.transaction():
         store.run(jobs.lock_keys(["k"]), conn)
         waiting = Aside(store, jobs.lock_keys(["k"])).wait_until_it_waits()
-        assert store.run(jobs.admit(store.target, ["k"]), conn) == 2
+        (admission,) = store.run(jobs.admit(store.target, ["k"], store.now), conn)
+        assert admission.admitted == 2
     assert waiting.answer() == 1
     assert store.admit("k") == 0
 
@@ -173,16 +175,20 @@ def test_joined_names_the_lines_that_grew_behind_a_cursor(store: Store) -> None:
     assert "c" not in store.run(jobs.joined(0, 100)).keys
 
 
+def _lines(store: Store, key: str, limit: int) -> list[tuple[str, bool]]:
+    return [(line.key, line.room) for line in store.run(jobs.lines(key, limit, store.now))]
+
+
 def test_lines_shows_every_key_with_a_line_some_at_a_time(store: Store) -> None:
     for key in ("b", "a", "c"):
         store.enqueue(key=key)
         store.enqueue(key=key)
     store.admit("b")
     store.enqueue(key="later", delay=60.0)
-    assert store.run(jobs.lines("", 100)) == [("a", True), ("b", False), ("c", True)]
-    assert store.run(jobs.lines("", 2)) == [("a", True), ("b", False)]
-    assert store.run(jobs.lines("b", 2)) == [("c", True)]
-    assert store.run(jobs.lines("c", 2)) == []
+    assert _lines(store, "", 100) == [("a", True), ("b", False), ("c", True)]
+    assert _lines(store, "", 2) == [("a", True), ("b", False)]
+    assert _lines(store, "b", 2) == [("c", True)]
+    assert _lines(store, "c", 2) == []
 
 
 def test_lines_asks_for_the_limit_of_the_first_in_line(store: Store) -> None:
@@ -190,11 +196,9 @@ def test_lines_asks_for_the_limit_of_the_first_in_line(store: Store) -> None:
     store.admit("k")
     store.enqueue(key="k", key_limit=1)
     store.enqueue(key="k", key_limit=5)
-    assert store.run(jobs.lines("", 9)) == [("k", False)], (
-        "the narrow one must wait, and all behind"
-    )
+    assert _lines(store, "", 9) == [("k", False)], "the narrow one must wait, and all behind"
     store.enqueue(key="k", key_limit=5, priority=1)
-    assert store.run(jobs.lines("", 9)) == [("k", True)]
+    assert _lines(store, "", 9) == [("k", True)]
 
 
 def test_what_is_due_joins_its_line_unless_it_has_room(store: Store) -> None:

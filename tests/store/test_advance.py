@@ -10,7 +10,8 @@ import pytest
 from headway.store import fleet, jobs
 from headway.store.jobs import Settled
 from headway.store.rows import Claim
-from tests.store.store import NOW, Aside, Store, ask, engine_connection, new_job, verdict
+from tests.store.aside import Aside
+from tests.store.store import NOW, Store, ask, engine_connection, new_job, verdict
 
 _ONE, _TWO = ("order/one",), ("order/two",)
 

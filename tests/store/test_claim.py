@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from headway.store import fleet, jobs
+from headway.store import jobs
 from headway.store.rows import Claim
-from tests.store.store import NOW, Aside, Store, ask, engine_connection, new_job
+from tests.store.aside import Aside
+from tests.store.store import NOW, Store, ask, engine_connection, new_job, shares
 
 
 def _ids(claims: list[Claim]) -> list[str]:
@@ -71,10 +72,11 @@ def test_priority_is_strict_within_a_queue(store: Store, worker: int) -> None:
     assert _ids(store.claim(worker, *asks, room=9)) == low[1:]
 
 
-def test_lanes_are_served_in_the_order_asked(store: Store, worker: int) -> None:
-    a, b = str(store.enqueue(queue="a")), str(store.enqueue(queue="b"))
-    assert _ids(store.claim(worker, ask("b"), ask("a"), room=1)) == [b]
-    assert _ids(store.claim(worker, ask("b"), ask("a"), room=1)) == [a]
+def test_lanes_of_a_queue_are_served_in_the_order_asked(store: Store, worker: int) -> None:
+    low, high = str(store.enqueue(priority=0)), str(store.enqueue(priority=1))
+    asks = [ask(priority=0), ask(priority=1)]
+    assert _ids(store.claim(worker, *asks, room=1)) == [low]
+    assert _ids(store.claim(worker, *asks, room=1)) == [high]
 
 
 def test_only_what_lies_behind_the_cursor_is_claimed(store: Store, worker: int) -> None:
@@ -95,13 +97,15 @@ def test_each_line_has_room_of_its_own(store: Store, worker: int) -> None:
     assert sorted(taken) == ["render"] * 2 + ["resize"] * 5
 
 
-def test_the_room_in_all_bounds_the_lines_together(store: Store, worker: int) -> None:
+def test_a_queues_share_bounds_its_lines_together(store: Store, worker: int) -> None:
     for queue in ("a", "b"):
-        for _ in range(5):
-            store.enqueue(queue=queue)
-    claims = store.claim(worker, ask("a", room=3), ask("b", room=3), room=4)
-    assert sorted(claim.queue for claim in claims) == ["a", "a", "a", "b"]
-    assert store.one("select count(*) as n from job where state = 'x'")["n"] == 4
+        for priority in (1, 1, 1, 0, 0, 0):
+            store.enqueue(queue=queue, priority=priority)
+    asks = [ask(queue, priority, room=2) for queue in ("a", "b") for priority in (1, 0)]
+    claims = store.claim(worker, *asks, room=3)
+    taken = sorted((claim.queue, claim.priority) for claim in claims)
+    assert taken == [("a", 0), ("a", 1), ("a", 1), ("b", 0), ("b", 1), ("b", 1)]
+    assert store.one("select count(*) as n from job where state = 'x'")["n"] == 6
 
 
 @pytest.mark.parametrize("room", [0, 1])
@@ -136,9 +140,9 @@ def test_other_queues_and_priorities_are_left_alone(store: Store, worker: int) -
 def test_nothing_is_claimed_from_a_paused_queue(store: Store, worker: int) -> None:
     store.enqueue(queue="a")
     other = str(store.enqueue(queue="b"))
-    store.run(fleet.pause("a", None, None, store.now))
+    store.pause("a")
     assert _ids(store.claim(worker, ask("a"), ask("b"))) == [other]
-    store.run(fleet.resume(store.target, "a"))
+    store.resume("a")
     assert len(store.claim(worker, ask("a"), ask("b"))) == 1
 
 
@@ -185,7 +189,7 @@ def test_claimers_at_the_same_time_never_get_the_same_job(store: Store) -> None:
         with engine_connection(store.dsn) as conn:
             for _ in range(20):
                 gate.wait(30)  # each round begins together
-                taken[worker] += store.run(jobs.claim(worker, [ask()], 17, store.now), conn)
+                taken[worker] += store.run(jobs.claim(worker, shares([ask()], 17), store.now), conn)
 
     threads = [threading.Thread(target=work, args=[worker]) for worker in workers]
     for thread in threads:
@@ -209,7 +213,7 @@ def test_a_claim_and_a_cancellation_at_the_same_time_do_not_both_win(
 ) -> None:
     job_id = store.enqueue()
     with engine_connection(store.dsn) as conn, conn.transaction():
-        store.run(jobs.claim(worker, [ask()], 1, store.now), conn)
+        store.run(jobs.claim(worker, shares([ask()], 1), store.now), conn)
         cancel = Aside(store, jobs.cancel(store.target, job_id, store.now)).wait_until_it_waits()
     # It was neither waiting nor (by its snapshot) running; the caller asks again (scripts.cancel).
     assert cancel.answer() is None

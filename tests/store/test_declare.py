@@ -13,7 +13,8 @@ from headway import Headway, Retention, Retry
 from headway.core.definition import Definition
 from headway.core.ids import new_id
 from headway.store import fleet, jobs
-from tests.store.store import Aside, Store, engine_connection
+from tests.store.aside import Aside
+from tests.store.store import Store, engine_connection
 
 _KEEP = Retention(succeeded="7d", failed=None)
 

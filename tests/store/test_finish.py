@@ -11,9 +11,9 @@ from psycopg.errors import UntranslatableCharacter
 from headway.core.verdict import Verdict
 from headway.store import jobs
 from headway.store.jobs import Settled
+from tests.store.aside import Aside
 from tests.store.store import (
     NOW,
-    Aside,
     Store,
     a_claim,
     ask,

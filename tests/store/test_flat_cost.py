@@ -13,7 +13,7 @@ import pytest
 from headway.store import jobs
 from headway.store.jobs import Settled
 from tests.store.plan import measure
-from tests.store.store import Store, ask, new_job, verdict
+from tests.store.store import Store, ask, new_job, shares, verdict
 
 _MANY = 5_000
 _ROOM = 10
@@ -32,8 +32,8 @@ def _enqueue(store: Store, count: int, **fields: Any) -> None:
 def _read_by_a_claim(store: Store, worker: int, cursor: int = 0) -> int:
     """The blocks that a claim of a few reads on its way to them."""
     asks = [ask(priority=priority, cursor=cursor) for priority in (2, 1, 0)]
-    idle = jobs.claim(0, asks, _ROOM, store.now)
-    nodes = measure(store, jobs.claim(worker, asks, _ROOM, store.now), idle)
+    idle = jobs.claim(0, shares(asks, _ROOM), store.now)
+    nodes = measure(store, jobs.claim(worker, shares(asks, _ROOM), store.now), idle)
     assert nodes[0]["Actual Rows"] == _ROOM
     return _blocks([node for node in nodes if node.get("Index Name") == "job_ready"])
 
@@ -61,8 +61,8 @@ def test_g9_a_claim_reads_as_many_ready_jobs_as_it_takes(store: Store) -> None:
         _enqueue(store, 1_000, priority=priority)
     store.eyes.execute("analyze job")
     asks = [ask(priority=priority) for priority in (2, 1, 0)]
-    idle = jobs.claim(0, asks, _ROOM, store.now)
-    nodes = measure(store, jobs.claim(worker, asks, _ROOM, store.now), idle)
+    idle = jobs.claim(0, shares(asks, _ROOM), store.now)
+    nodes = measure(store, jobs.claim(worker, shares(asks, _ROOM), store.now), idle)
     read = sum(
         node["Actual Rows"] * node["Actual Loops"]
         for node in nodes

@@ -18,13 +18,15 @@ import pytest
 
 from headway.core.state import MOVES, Move, State, leads_to
 from headway.core.verdict import Kind
-from headway.store import jobs
-from tests.store.store import Store, a_claim, new_job
+from headway.store import bulk, jobs
+from tests.store.store import TASK, Store, a_claim, new_job
 
 _LEASE = 1_000.0
 _TTL = 200.0
 _DELAY = 10.0
 _KEY = "room for one"
+_RATED = {"key": _KEY, "key_limit": 0}
+"""A job that takes a token of its key to run."""
 _FILES = resources.files("headway.store") / "sql" / "moves"
 
 
@@ -49,12 +51,12 @@ def _enqueue(**fields: Any) -> Way:
     return Way(run)
 
 
-def _settle(kind: Kind, **fields: Any) -> Way:
+def _settle(kind: Kind, job: dict[str, Any] | None = None, **fields: Any) -> Way:
     def run(store: Store, job_id: UUID, worker: int) -> None:
         row = store.live(job_id) or store.archived(job_id)
         store.settle(a_claim(job_id, row["claim"] if row else 1), kind, **fields)
 
-    return Way(run)
+    return Way(run, job=job or {})
 
 
 def _promote(**job: Any) -> Way:
@@ -80,6 +82,10 @@ def _rescue(**fields: Any) -> Way:
     )
 
 
+def _throughout(store: Store, change: bulk.Change) -> None:
+    store.run(change(UUID(int=0), None))
+
+
 WAYS: dict[Move, list[Way]] = {
     Move.ENQUEUE: [
         _enqueue(),
@@ -102,6 +108,7 @@ WAYS: dict[Move, list[Way]] = {
         _settle("retry", delay=5),
         _settle("snooze", delay=5),
         _settle("release"),
+        _settle("retry", job=_RATED),
     ],
     Move.PROMOTE: [_promote(), _promote(key=_KEY)],
     Move.CANCEL: [
@@ -115,8 +122,27 @@ WAYS: dict[Move, list[Way]] = {
             after=_TTL,
         )
     ],
-    Move.RESCUE: [_rescue(), _rescue(job={"max_attempts": 1}), _rescue(cancelling=True)],
+    Move.RESCUE: [
+        _rescue(),
+        _rescue(job={"max_attempts": 1}),
+        _rescue(cancelling=True),
+        _rescue(job=_RATED),
+    ],
     Move.REVIVE: [_revive(), _revive(key=_KEY)],
+    Move.PURGE: [
+        Way(
+            lambda store, job_id, worker: _throughout(
+                store, bulk.purge(store.target, "q", None, store.now)
+            )
+        )
+    ],
+    Move.TRANSFER: [
+        Way(
+            lambda store, job_id, worker: _throughout(
+                store, bulk.transfer(store.target, "q", "another", TASK, store.now)
+            )
+        )
+    ],
 }
 
 
@@ -127,6 +153,8 @@ def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
     delay = _DELAY if state is State.SCHEDULED else None
     fields = way.job | ({"key": _KEY} if state is State.BLOCKED else {})
     job_id = store.enqueue(ttl=_TTL, delay=delay, **fields)
+    if fields.get("key_limit") == 0:
+        store.limit(TASK, "keys", rate="1/s")
     if state not in (State.SCHEDULED, State.BLOCKED) and "key" in fields:
         assert store.admit(_KEY) == 1
     match state:

@@ -9,7 +9,8 @@ import pytest
 
 from headway.store import fleet, jobs
 from headway.store.jobs import Settled
-from tests.store.store import NOW, Aside, Store, ask, engine_connection, verdict
+from tests.store.aside import Aside
+from tests.store.store import NOW, Store, ask, engine_connection, shares, verdict
 
 
 def _rescue(store: Store, limit: int = 100) -> tuple[int, int]:
@@ -173,7 +174,7 @@ def test_a_claim_under_way_when_the_lease_ran_out_is_found_by_the_next_round(
 ) -> None:
     store.enqueue()
     with engine_connection(store.dsn) as conn, conn.transaction():
-        (claim,) = store.run(jobs.claim(worker, [ask()], 1, store.now), conn)
+        (claim,) = store.run(jobs.claim(worker, shares([ask()], 1), store.now), conn)
         store.advance(30)
         assert _rescue(store) == (0, 0)
     assert store.states(claim.id) == ["running"]

@@ -13,7 +13,8 @@ from headway.core import codec
 from headway.core.verdict import Kind
 from headway.store import jobs
 from headway.store.rows import Claim
-from tests.store.store import NOW, Aside, Store, ask, engine_connection, new_job
+from tests.store.aside import Aside
+from tests.store.store import NOW, Store, ask, engine_connection, new_job
 
 
 def test_a_revived_job_has_fresh_attempts_and_goes_on_counting_claims(

@@ -11,7 +11,8 @@ import pytest
 
 from headway.store import fleet, jobs
 from headway.store.documents import NewJob
-from tests.store.store import NOW, Aside, Store, ask, engine_connection, new_job
+from tests.store.aside import Aside
+from tests.store.store import NOW, Store, ask, engine_connection, new_job, shares
 
 
 def _job(policy: str = "skip", **fields: Any) -> NewJob:
@@ -312,7 +313,7 @@ def test_a_job_that_is_claimed_while_it_is_to_be_replaced_is_followed(
     first, second = _job("replace", until_claimed=True), _job("replace", until_claimed=True)
     _enqueue(store, first)
     with engine_connection(store.dsn) as conn, conn.transaction():
-        assert len(store.run(jobs.claim(worker, [ask()], 1, store.now), conn)) == 1
+        assert len(store.run(jobs.claim(worker, shares([ask()], 1), store.now), conn)) == 1
         waiting = Aside(store, jobs.enqueue(store.target, [second], store.now))
         waiting.wait_until_it_waits()
     assert waiting.answer() == {}

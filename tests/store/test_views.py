@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from headway.core.state import State
-from headway.store import fleet
 from tests.store.store import NOW, Store
 
 # As promised; views may gain columns and never lose or rename one.
@@ -43,6 +42,11 @@ _QUEUES = [
     "paused_at",
     "paused_by",
     "pause_reason",
+    "paused_until",
+    "concurrency",
+    "rate",
+    "burst",
+    "estimated",
 ]
 
 
@@ -126,7 +130,7 @@ def test_queues_counts_each_live_state_and_shows_pauses(store: Store, worker: in
         job_id = store.enqueue(queue="a")
         store.rows("update job set state = %s where id = %s returning 1", letter, job_id)
     store.settle(store.held(worker, queue="done"), "succeed")
-    store.run(fleet.pause("idle", "ada", "why", store.now))
+    store.pause("idle", by="ada", reason="why")
     shown = {row["queue"]: row for row in store.rows("select * from queues")}
     assert set(shown) == {"a", "idle"}, "a queue with nothing but finished jobs has nothing to show"
     counts = ("ready", "scheduled", "blocked", "running", "waiting")

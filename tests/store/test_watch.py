@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from headway.core.state import State
-from headway.store import fleet, jobs
+from headway.store import jobs
 from headway.store.rows import Lane
 from tests.store.store import Store, ask
 
@@ -106,13 +106,13 @@ def test_what_waits_in_a_paused_queue_does_not_keep_anyone_busy(store: Store) ->
     store.enqueue()
     store.enqueue(delay=1.0)
     store.advance(1)
-    store.run(fleet.pause("q", None, None, store.now))
+    store.pause("q")
     assert store.run(jobs.idle(["q"], ["resize"], store.now))
 
 
 def test_what_runs_in_a_paused_queue_still_runs(store: Store, worker: int) -> None:
     store.held(worker)
-    store.run(fleet.pause("q", None, None, store.now))
+    store.pause("q")
     assert not store.run(jobs.idle(["q"], ["resize"], store.now))
 
 

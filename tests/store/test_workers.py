@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from uuid import uuid4
 
 from headway.store import fleet, inspect, jobs
 from headway.store.fleet import Beat
@@ -35,6 +34,9 @@ def test_a_registered_worker_lives_for_one_lease(store: Store) -> None:
         "started_at": NOW,
         "seen_at": NOW,
         "expires_at": NOW + timedelta(seconds=12.5),
+        "draining": False,
+        "listening": None,
+        "schedules": [],
     }
 
 
@@ -107,6 +109,37 @@ def test_retiring_takes_nobody_elses_duty(store: Store) -> None:
     store.run(fleet.retire(second, store.now))
     assert store.one("select worker_id from duty")["worker_id"] == first
     assert store.run(fleet.retire(10**9, store.now)) is False
+
+
+def test_a_heartbeat_says_whether_the_worker_was_asked_to_drain(store: Store, worker: int) -> None:
+    other = store.register()
+    with store.listening() as heard:
+        assert store.run(fleet.drain(store.target, worker, store.now)) is True
+        assert heard() == [f"drain {worker}"]
+        assert store.run(fleet.drain(store.quiet, worker, store.now)) is True
+        assert heard() == []
+    for id_, draining in ((worker, True), (other, False)):
+        beat = store.run(fleet.heartbeat(id_, 30, store.now))
+        assert beat is not None
+        assert beat.draining is draining
+    shown = {row.id: row.draining for row in store.run(inspect.workers(store.now))}
+    assert shown == {worker: True, other: False}
+
+
+def test_only_a_live_worker_is_asked_to_drain(store: Store, worker: int) -> None:
+    store.advance(30)
+    before = store.everything()
+    with store.listening() as heard:
+        assert store.run(fleet.drain(store.target, worker, store.now)) is False
+        assert store.run(fleet.drain(store.target, 10**9, store.now)) is False
+        assert heard() == []
+    assert store.everything() == before
+
+
+def test_a_heartbeat_notes_whether_the_worker_listens(store: Store, worker: int) -> None:
+    for said, noted in ((None, None), (True, True), (None, True), (False, False)):
+        store.run(fleet.heartbeat(worker, 30, store.now, listening=said))
+        assert _worker(store, worker)["listening"] is noted
 
 
 def test_of_many_heartbeats_at_the_same_time_one_takes_the_duty(store: Store) -> None:
@@ -186,29 +219,3 @@ def test_g8_a_task_that_no_live_worker_knows_shows_up(store: Store) -> None:
     store.advance(10)
     stranded = store.run(inspect.stranded(store.now))
     assert stranded == {"gone": 1, "never": 2, "resize": 1}
-
-
-def test_pausing_again_keeps_since_when(store: Store) -> None:
-    assert store.run(fleet.pause("mail", "ada", "provider down", store.now))
-    store.advance(60)
-    assert store.run(fleet.pause("mail", "bob", "still down", store.now))
-    row = store.one("select * from queue")
-    assert row == {
-        "name": "mail",
-        "paused_at": NOW,
-        "paused_by": "bob",
-        "pause_reason": "still down",
-    }
-
-
-def test_resuming_wakes_whoever_serves_the_queue(store: Store) -> None:
-    queue = f"mail {uuid4()}"
-    store.run(fleet.pause(queue, None, None, store.now))
-    with store.listening() as heard:
-        assert store.run(fleet.resume(store.target, queue)) is True
-        assert heard() == [f"ready 0 {queue}"]
-        assert store.run(fleet.resume(store.target, queue)) is False
-        assert store.run(fleet.resume(store.target, "never paused")) is False
-        assert heard() == []
-    row = store.one("select * from queue")
-    assert (row["paused_at"], row["paused_by"], row["pause_reason"]) == (None, None, None)

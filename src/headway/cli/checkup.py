@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from headway.cli.queue import pause_in_words
+from headway.cli.person import pause_in_words
 from headway.core.duration import in_words
+from headway.core.finding import Finding
+from headway.core.limits import in_words as limits_in_words
+from headway.engine.sight import clock_finding
 from headway.errors import SchemaMismatch
+from headway.store.controls import ControlRow
 from headway.store.rows import QueueRow, ServerRow, WorkerRow
-
-Status = Literal["ok", "note", "wrong"]
-
-_CLOCKS_APART = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at. A note is worth knowing; what is wrong keeps jobs from running."""
-
-    about: str
-    status: Status
-    words: str
 
 
 def examine(
     server: ServerRow,
-    latency: float,
+    acquired_in: float,
+    answered_in: float,
     apart: float,
     schema: str,
     queues: Sequence[QueueRow],
     workers: Sequence[WorkerRow],
     stranded: Mapping[str, int],
+    controls: Sequence[ControlRow],
     max_wait: float | None,
 ) -> list[Finding]:
     """All findings about a database that answers and a schema that fits."""
     alive = [worker for worker in workers if worker.alive]
     return [
         Finding(
-            "database", "ok", f"PostgreSQL {server.version}, answers in {latency * 1000:.1f} ms"
+            "database",
+            "ok",
+            f"PostgreSQL {server.version}, connected in {acquired_in * 1000:.1f} ms, "
+            f"answers in {answered_in * 1000:.1f} ms",
         ),
         Finding("schema", "ok", schema),
-        _clock(apart),
+        clock_finding(apart),
         *_workers(alive, queues),
         *(_queue(queue, max_wait) for queue in queues),
         *(_stranded(task, count) for task, count in stranded.items() if alive),
+        *(_paused(said) for said in controls if said.kind == "task" and said.paused),
     ]
 
 
@@ -53,33 +48,31 @@ def schema_is_wrong(error: SchemaMismatch) -> list[Finding]:
     return [Finding("database", "ok", "answers"), Finding("schema", "wrong", str(error))]
 
 
-def _clock(apart: float) -> Finding:
-    if abs(apart) < _CLOCKS_APART:
-        return Finding("clock", "ok", f"{in_words(abs(apart))} from this machine's")
-    side = "ahead of" if apart > 0 else "behind"
-    return Finding(
-        "clock",
-        "note",
-        f"{in_words(abs(apart))} {side} this machine's; jobs go by the database's clock all the same",
-    )
-
-
 def _workers(alive: Sequence[WorkerRow], queues: Sequence[QueueRow]) -> list[Finding]:
-    if alive:
-        return [
-            Finding(
-                f"worker {worker.id}",
-                "ok",
-                f"{worker.name}, {worker.slots} slots for {', '.join(worker.queues)}, "
-                f"heard {in_words(max(0, worker.silent_for))} ago",
-            )
-            for worker in alive
-        ]
-    waiting = sum(queue.ready + queue.scheduled + queue.blocked + queue.running for queue in queues)
-    words = "none is alive; start one: headway worker module:hw"
+    found = [_worker(worker) for worker in alive]
+    if not all(worker.draining for worker in alive):
+        return found
+    waiting = sum(queue.ready + queue.scheduled + queue.blocked for queue in queues)
+    if not alive:  # who drains finishes what runs
+        waiting += sum(queue.running for queue in queues)
+    which = "all that are alive drain" if alive else "none is alive"
+    words = f"{which}; start one: headway worker module:hw"
     if waiting:
-        return [Finding("workers", "wrong", f"{words} (live jobs: {waiting})")]
-    return [Finding("workers", "note", words)]
+        return [*found, Finding("workers", "wrong", f"{words} (live jobs: {waiting})")]
+    return [*found, Finding("workers", "note", words)]
+
+
+def _worker(worker: WorkerRow) -> Finding:
+    words = (
+        f"{worker.name}, {worker.slots} slots for {', '.join(worker.queues)}, "
+        f"heard {in_words(max(0, worker.silent_for))} ago"
+    )
+    about = f"worker {worker.id}"
+    if worker.draining:
+        return Finding(about, "note", f"{words}; it drains")
+    if worker.listening is False:
+        return Finding(about, "note", f"{words}; it hears no notifications, and polls")
+    return Finding(about, "ok", words)
 
 
 def _queue(queue: QueueRow, max_wait: float | None) -> Finding:
@@ -90,12 +83,19 @@ def _queue(queue: QueueRow, max_wait: float | None) -> Finding:
         words += f", {queue.blocked} blocked"
     if queue.oldest_ready_age is not None:
         words += f", the oldest ready for {in_words(age)}"
+    limits = limits_in_words(queue.concurrency, queue.rate, queue.burst)
+    limited = f"; limited to {limits}" if limits else ""
     if queue.paused_at is not None:
         pause = pause_in_words(queue.paused_by, queue.pause_reason)
-        return Finding(about, "note", f"{words}; paused {pause}")
+        return Finding(about, "note", f"{words}{limited}; paused {pause}")
     if max_wait is not None and age > max_wait:
-        return Finding(about, "wrong", f"{words}, longer than {in_words(max_wait)}")
-    return Finding(about, "ok", words)
+        return Finding(about, "wrong", f"{words}, longer than {in_words(max_wait)}{limited}")
+    return Finding(about, "ok", f"{words}{limited}")
+
+
+def _paused(task: ControlRow) -> Finding:
+    pause = pause_in_words(task.paused_by, task.pause_reason, task.paused_for)
+    return Finding(f"task {task.name}", "note", f"paused {pause}")
 
 
 def _stranded(task: str, count: int) -> Finding:

@@ -15,6 +15,7 @@ from headway.errors import (
     JobNotFound,
     KeyTaken,
     ResultTimeout,
+    ScheduleNotFound,
     SchemaMismatch,
 )
 
@@ -28,7 +29,7 @@ DEFECT = 4
 def exit_code(error: HeadwayError) -> int:
     """The code that a command ends with after this error."""
     match error:
-        case JobNotFound() | JobFailed() | ResultTimeout() | KeyTaken():
+        case JobNotFound() | ScheduleNotFound() | JobFailed() | ResultTimeout() | KeyTaken():
             return DOES_NOT_HOLD
         case SchemaMismatch():
             return WRONG

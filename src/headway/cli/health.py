@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
 from headway.app import Headway
-from headway.cli.checkup import Finding, examine, schema_is_wrong
+from headway.cli.checkup import examine, schema_is_wrong
 from headway.cli.exits import DOES_NOT_HOLD, OK, UNREACHABLE, exit_code
 from headway.cli.options import as_json, database, duration
 from headway.cli.output import clean, console, print_json
 from headway.core.clock import monotonic, wall
+from headway.core.duration import optional_seconds
+from headway.core.finding import Finding
+from headway.engine.sight import skew
 from headway.errors import HeadwayError, SchemaMismatch
-from headway.store import inspect, migrate
-from headway.store.rows import ServerRow
+from headway.store import controls, inspect, migrate
 
 _COLOURS = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
@@ -25,13 +26,16 @@ _COLOURS = {"ok": "green", "note": "yellow", "wrong": "bold red"}
     "--max-wait",
     type=duration,
     metavar="DURATION",
-    help="Unhealthy if a ready job of a queue that is not paused has waited longer.",
+    help="Unhealthy if a ready job of a queue that is not paused has waited longer "
+    "(default: health.max_wait of the configuration).",
 )
 @as_json
 @database
 def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
     """Look at the database, the schema, the workers and the queues; exit 1 if something is wrong."""
     figures: dict[str, Any] = {}
+    if max_wait is None:
+        max_wait = optional_seconds(hw.settings.health.max_wait)
     try:
         findings = _look(hw, max_wait, figures)
     except SchemaMismatch as error:
@@ -50,17 +54,20 @@ def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
 
 def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[Finding]:
     client, now = hw.session.client, hw.session.clock.now()
+    began = monotonic()
     client.open_sync()
     client.run_sync(inspect.server())  # the first trip opens a connection, the second is measured
+    acquired_in = monotonic() - began
     began, sent_at = monotonic(), wall()
     server = client.run_sync(inspect.server())
-    latency = monotonic() - began
-    queues, workers, stranded = client.run_all_sync(
-        [inspect.queues(now), inspect.workers(now), inspect.stranded(now)]
+    answered_in = monotonic() - began
+    queues, workers, stranded, said = client.run_all_sync(
+        [inspect.queues(now), inspect.workers(now), inspect.stranded(now), controls.read(now)]
     )
-    apart = _apart(server, sent_at, latency)
+    apart = skew(server.now, sent_at, answered_in)
     figures |= {
-        "latency_ms": round(latency * 1000, 3),
+        "acquire_ms": round(acquired_in * 1000, 3),
+        "ping_ms": round(answered_in * 1000, 3),
         "clock_difference_s": round(apart, 3),
         "server_version": server.version,
         "schema": hw.session.schema,
@@ -70,12 +77,9 @@ def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[
         "stranded": stranded,
     }
     schema = f"{hw.session.schema}, version {migrate.newest()}"
-    return examine(server, latency, apart, schema, queues, workers, stranded, max_wait)
-
-
-def _apart(server: ServerRow, sent_at: datetime, latency: float) -> float:
-    """How far the server's clock is ahead of this machine's, in seconds; it read it half way."""
-    return (server.now - sent_at - timedelta(seconds=latency / 2)).total_seconds()
+    return examine(
+        server, acquired_in, answered_in, apart, schema, queues, workers, stranded, said, max_wait
+    )
 
 
 def _code(findings: list[Finding]) -> int:

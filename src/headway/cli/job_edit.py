@@ -8,14 +8,12 @@ from uuid import UUID
 
 import click
 
-from headway.app import Headway
 from headway.cli.arguments import read_arguments
 from headway.cli.exits import DoesNotHold, Refused
 from headway.cli.loading import load_app
-from headway.cli.options import as_json, place
+from headway.cli.options import as_json, place, plain_app
 from headway.cli.output import clean, print_json
 from headway.core import codec
-from headway.core.config import DEFAULT_SCHEMA
 from headway.errors import InvalidInput
 from headway.handle import Job, JobStatus
 
@@ -41,10 +39,7 @@ def edit(
     Without JSON the present input is opened in $EDITOR. Without --app the new one is not checked
     before the job runs.
     """
-    if app is None:
-        hw = Headway(dsn, schema=schema or DEFAULT_SCHEMA, pool_size=1)
-    else:
-        hw = load_app(app, dsn=dsn, schema=schema)
+    hw = plain_app(dsn, schema) if app is None else load_app(app, dsn=dsn, schema=schema)
     try:
         job = hw.job(job_id)
         before = job.status_sync()

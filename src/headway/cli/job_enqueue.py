@@ -11,10 +11,10 @@ from headway.app import Headway
 from headway.calls import Options
 from headway.cli.arguments import read_arguments
 from headway.cli.loading import load_app
-from headway.cli.options import as_json, duration, place
+from headway.cli.options import as_json, duration, place, plain_app
 from headway.cli.output import print_json
 from headway.core import codec
-from headway.core.config import DEFAULT_SCHEMA, check_name
+from headway.core.config import check_name
 from headway.core.duration import optional_seconds
 from headway.core.ids import new_id
 from headway.core.keys import Key, Policy, Unique
@@ -94,10 +94,7 @@ def enqueue(
         options["concurrency_key"] = Key(concurrency_key, limit=limit or 1, ordered=ordered)
     elif limit or ordered:
         raise click.UsageError("--limit and --ordered are about a --concurrency-key; give one")
-    if app is None:
-        hw = Headway(dsn, schema=schema or DEFAULT_SCHEMA, pool_size=1)
-    else:
-        hw = load_app(app, dsn=dsn, schema=schema)
+    hw = plain_app(dsn, schema) if app is None else load_app(app, dsn=dsn, schema=schema)
     try:
         if app is None:
             job = _unchecked(hw, task, call, Options(**options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
@@ -25,6 +26,7 @@ def load_app(spec: str, *, dsn: str | None = None, schema: str | None = None) ->
         os.environ["HEADWAY_DATABASE_URL"] = dsn
     app = _attribute(_module(module), attribute or _ATTRIBUTE)
     app.session.redirect(dsn=dsn, schema=schema)
+    app.session.load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
     return app
 
 

@@ -48,12 +48,19 @@ def place(command: F) -> F:
     return dsn(schema(debug(command)))
 
 
+def plain_app(dsn: str | None, schema: str | None) -> Headway:
+    """An app without tasks, for one thing after the other; where it is not told, as configured."""
+    hw = Headway(pool_size=1)
+    hw.session.redirect(dsn=dsn, schema=schema)
+    return hw
+
+
 def database(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options above; the command's first argument is an app without tasks on that place."""
 
     @functools.wraps(command)
     def run(*, dsn: str | None, schema: str | None, **options: Any) -> None:
-        hw = Headway(dsn, schema=schema or DEFAULT_SCHEMA, pool_size=1)
+        hw = plain_app(dsn, schema)
         try:
             command(hw, **options)
         finally:
@@ -75,16 +82,6 @@ def duration(text: str) -> float:
         return seconds(float(text) if text.replace(".", "", 1).isdecimal() else text)
     except ConfigError as error:
         raise click.BadParameter(str(error)) from None
-
-
-def weighted_queue(text: str) -> tuple[str, int]:
-    """Reads a queue to serve with its weight: `mail` or `mail:20`."""
-    name, colon, weight = text.rpartition(":")
-    if not colon:
-        return text, 1
-    if not weight.isdecimal() or int(weight) < 1:
-        raise click.BadParameter(f"{text!r}: a queue's weight is a whole number, 1 or more")
-    return name, int(weight)
 
 
 def given(**options: Any) -> Mapping[str, Any]:

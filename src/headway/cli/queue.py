@@ -1,22 +1,22 @@
-"""`headway queue`: look at queues, pause and resume them."""
+"""`headway queue`: look at queues, and say how they are to be served."""
 
 from __future__ import annotations
-
-import getpass
-import socket
 
 import click
 
 from headway.app import Headway
-from headway.cli.exits import DoesNotHold
 from headway.cli.options import as_json, database
 from headway.cli.output import clean, console, print_json, table
+from headway.cli.person import pause_in_words
+from headway.cli.queue_change import drain, metrics, move, purge
+from headway.cli.queue_control import limit, limits, pause, resume
 from headway.core.duration import in_words
+from headway.core.limits import in_words as limits_in_words
 
 
 @click.group
 def queue() -> None:
-    """Look at queues, pause and resume them."""
+    """Look at queues; pause, limit, purge and move them."""
 
 
 @queue.command("list")
@@ -39,6 +39,7 @@ def list_queues(hw: Headway, as_json: bool) -> None:
         "blocked>",
         "waiting>",
         "oldest ready",
+        "limit",
         "paused",
     )
     for row in found:
@@ -46,49 +47,12 @@ def list_queues(hw: Headway, as_json: bool) -> None:
             row.name,
             *map(str, (row.ready, row.scheduled, row.running, row.blocked, row.waiting)),
             "" if row.oldest_ready_age is None else in_words(max(0, row.oldest_ready_age)),
+            limits_in_words(row.concurrency, row.rate, row.burst),
             "" if row.paused_at is None else clean(pause_in_words(row.paused_by, row.pause_reason)),
             style="dim" if row.paused_at else None,
         )
     console().print(shown)
 
 
-@queue.command
-@click.argument("name")
-@click.option("--reason", help="Why, for whoever wonders.")
-@as_json
-@database
-def pause(hw: Headway, name: str, reason: str | None, as_json: bool) -> None:
-    """Stop claims from queue NAME everywhere; running jobs go on."""
-    by = f"{_user()}@{socket.gethostname()}"
-    hw.queues.pause_sync(name, reason=reason, by=by)
-    if as_json:
-        print_json({"queue": name, "paused": True, "by": by, "reason": reason})
-    else:
-        click.echo(f"queue {name} is paused; `headway queue resume {name}` opens it")
-
-
-@queue.command
-@click.argument("name")
-@as_json
-@database
-def resume(hw: Headway, name: str, as_json: bool) -> None:
-    """Open paused queue NAME."""
-    resumed = hw.queues.resume_sync(name)
-    if as_json:
-        print_json({"queue": name, "paused": False, "resumed": resumed})
-    if not resumed:
-        raise DoesNotHold(f"queue {name} was not paused; `headway queue list` shows which are")
-    if not as_json:
-        click.echo(f"queue {name} is open")
-
-
-def pause_in_words(by: str | None, reason: str | None) -> str:
-    """ "by ada@host: provider down"."""
-    return f"by {by or 'someone'}" + (f": {reason}" if reason else "")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return "someone"
+for command in (pause, resume, limit, limits, metrics, purge, move, drain):
+    queue.add_command(command)

@@ -17,10 +17,13 @@ COMMANDS = {
     "migrate": "headway.cli.migrate:migrate",
     "worker": "headway.cli.worker:worker",
     "worker-list": "headway.cli.workers:worker_list",
+    "worker-drain": "headway.cli.worker_drain:worker_drain",
     "job": "headway.cli.job:job",
     "queue": "headway.cli.queue:queue",
+    "schedule": "headway.cli.schedule:schedule",
     "errors": "headway.cli.errors:errors",
     "health": "headway.cli.health:health",
+    "config": "headway.cli.config:config",
 }
 """In the order of `headway --help`. A module is imported when its command is asked for."""
 
@@ -68,8 +71,8 @@ Exit codes:
   4  a defect of Headway itself
 
 \b
-Where the database is: --dsn, else $HEADWAY_DATABASE_URL, else $DATABASE_URL, else an embedded
-PostgreSQL kept in ./.headway.
+Where the database is: --dsn, else $HEADWAY_DATABASE_URL, else $DATABASE_URL, else database_url in
+headway.toml, else an embedded PostgreSQL kept in ./.headway. `headway config` shows what holds.
 """
 
 

@@ -16,12 +16,15 @@ import click
 from headway.app import Headway
 from headway.cli.exits import OK
 from headway.cli.loading import load_app
-from headway.cli.options import duration, given, place, weighted_queue
+from headway.cli.options import duration, given, place
+from headway.core.address import parse_address
 from headway.core.clock import monotonic
-from headway.core.config import WorkerOptions
 from headway.core.duration import seconds
 from headway.engine import logs, loop
-from headway.engine.supervisor import Leash, Supervisor
+from headway.engine.http import check_free
+from headway.engine.supervisor import DRAINED, Leash, Supervisor
+from headway.settings.layers import load
+from headway.settings.notation import read_queues
 
 log = logging.getLogger("headway.worker")
 
@@ -35,10 +38,17 @@ _THREADS_END_WITHIN = 0.5
     "-q",
     "--queue",
     "queues",
-    type=weighted_queue,
     multiple=True,
-    metavar="NAME[:WEIGHT]",
-    help="A queue to serve; repeat for more. Without any: all that the app's tasks name.",
+    metavar="NAME[:WEIGHT | =SLOTS]",
+    help="A queue to serve, with its weight among those that share slots (mail:3) or with slots of its "
+    "own (reports=2); '*' for whatever others there are. Repeat for more. Without any: all that the "
+    "app's tasks name.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["fair", "strict"]),
+    help="fair: queues take turns by weight (default). strict: in the order given, the next only while "
+    "those before it are empty.",
 )
 @click.option(
     "-c",
@@ -50,7 +60,6 @@ _THREADS_END_WITHIN = 0.5
 @click.option(
     "--processes",
     type=click.IntRange(1),
-    default=1,
     metavar="N",
     help="Worker processes, under a supervisor that starts the dead again.",
 )
@@ -72,58 +81,76 @@ _THREADS_END_WITHIN = 0.5
     metavar="DURATION",
     help="How often to look without being told of work.",
 )
-@click.option("--listen/--no-listen", default=True, help="Whether to be told of work by NOTIFY.")
+@click.option("--listen/--no-listen", default=None, help="Whether to be told of work by NOTIFY.")
 @click.option(
     "--task-processes",
     type=click.IntRange(1),
     metavar="N",
     help='Processes for tasks with executor="process" (default: one per core).',
 )
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True)
+@click.option("--log-level", type=click.Choice(_LEVELS), help="(default: info)")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="(default: text)")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "--health",
+    metavar="ADDRESS",
+    help="Answer /livez, /readyz and /metrics here: 0.0.0.0:8080, or a port for this machine alone. "
+    "Each further process answers one port further.",
 )
 @click.option("--leash", type=int, hidden=True)
+@click.option("--number", type=int, default=0, hidden=True)
 @place
 def worker(
     app: str,
-    queues: tuple[tuple[str, int], ...],
+    queues: tuple[str, ...],
+    order: str | None,
     concurrency: int | None,
-    processes: int,
+    processes: int | None,
     grace: float | None,
     lease: float | None,
     poll: float | None,
-    listen: bool,
+    listen: bool | None,
     task_processes: int | None,
-    log_level: str,
-    log_format: logs.Format,
+    log_level: str | None,
+    log_format: logs.Format | None,
+    health: str | None,
     leash: int | None,
+    number: int,
     dsn: str | None,
     schema: str | None,
 ) -> None:
     """Run the jobs of APP, written as module:attribute (attribute `hw` if left out).
 
     SIGTERM or Ctrl-C drains: running jobs finish, what has not started goes back. A second one
-    waits for nobody.
+    waits for nobody. What is not given here is as configured: `headway config APP`.
     """
     _leave_on_signals(supervised=leash is not None)
-    logs.set_up(log_level, log_format)
+    configured = load()
+    logs.set_up(log_level or configured.log.level, log_format or configured.log.format)
     hw = load_app(app, dsn=dsn, schema=schema)
+    named = read_queues(queues)
     options = given(
-        queues=dict(queues) or None,
+        queues=named.queues if queues else None,
+        dedicated=named.dedicated if queues else None,
+        order=order,
         concurrency=concurrency,
         grace=grace,
         lease=lease,
         processes=task_processes,
         listen=listen,
-        **{"poll" if listen else "poll_alone": poll},
+        health=health,
+        **{"poll" if _listens(hw, listen) else "poll_alone": poll},
     )
+    processes = processes or configured.supervisor.processes
     if processes > 1 and leash is None:
         _leave(loop.run(_supervise(hw, options, processes)))
-    _leave(loop.run(_serve(hw, options, leash)))
+    _leave(loop.run(_serve(hw, options, leash, number)))
 
 
-async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None) -> int:
+def _listens(hw: Headway, listen: bool | None) -> bool:
+    return hw.settings.worker().listen if listen is None else listen
+
+
+async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None, number: int) -> int:
     worker = hw.worker(**options)  # complains of the app before the database is asked
     async with hw:
         if leash is None:
@@ -132,23 +159,27 @@ async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None) -> 
         # Ctrl-C reaches the whole group; the supervisor says what it means for us.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         with Leash(leash).watch(worker.stop):
-            await worker.run()
-        return OK
+            await worker.run(process=number)
+        return DRAINED if worker.drained_from_afar else OK
 
 
 async def _supervise(hw: Headway, options: Mapping[str, Any], processes: int) -> int:
+    health = hw.settings.worker(options).health
+    if health is not None:
+        check_free(parse_address(health), processes)
     # Opened for two reasons: what cannot work is said once, here, and not by every process; and an
     # embedded server outlives any one of the workers.
     hw.worker(**options)
     async with hw:
-        grace = seconds(WorkerOptions(**options).grace)
+        grace = seconds(hw.settings.worker(options).grace)
         return await Supervisor(_command, processes, grace=grace).run()
 
 
-def _command(leash: int) -> list[str]:
+def _command(leash: int, number: int) -> list[str]:
     """This command again, for one worker."""
     name, *rest = sys.argv[1:]
-    return [sys.executable, "-m", "headway", name, "--leash", str(leash), *rest]
+    own = ["--leash", str(leash), "--number", str(number)]
+    return [sys.executable, "-m", "headway", name, *own, *rest]
 
 
 def _leave_on_signals(*, supervised: bool) -> None:

@@ -9,6 +9,7 @@ from headway.cli.options import as_json, database
 from headway.cli.output import console, print_json, table
 from headway.core.duration import in_words
 from headway.store import inspect
+from headway.store.rows import WorkerRow
 
 
 @click.command("worker-list")
@@ -28,7 +29,7 @@ def worker_list(hw: Headway, as_json: bool) -> None:
         shown.add_row(
             str(row.id),
             row.name,
-            "alive" if row.alive else "gone",
+            _how(row),
             f"{in_words(max(0, row.silent_for))} ago",
             str(row.slots),
             ", ".join(row.queues),
@@ -38,3 +39,9 @@ def worker_list(hw: Headway, as_json: bool) -> None:
             style=None if row.alive else "dim",
         )
     console().print(shown)
+
+
+def _how(row: WorkerRow) -> str:
+    if not row.alive:
+        return "gone"
+    return "drains" if row.draining else "alive"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TypedDict
+from typing import Literal, TypedDict
 
+from headway.core.address import parse_address
 from headway.core.duration import Duration, optional_seconds, seconds
 from headway.errors import ConfigError
 
@@ -45,9 +46,42 @@ def check_priority(value: int) -> int:
     return value
 
 
-def database_url(given: str | None) -> str | None:
-    """The DSN to use: the one given, else from the environment, else none (an embedded server)."""
-    return given or os.environ.get("HEADWAY_DATABASE_URL") or os.environ.get("DATABASE_URL")
+CleanUp = Literal["stale", "manual", "all"]
+"""What becomes of a schedule that code declared and declares no more: it is removed when no worker that
+lives declares it, never, or as soon as a worker starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppOptions:
+    """What `Headway(...)` takes, beside its retention and its workers' options."""
+
+    database_url: str | None = None
+    """Where the database is, `dsn` in code; none means an embedded server."""
+    schema: str = DEFAULT_SCHEMA
+    notify: bool = True
+    """Whether LISTEN and NOTIFY are used."""
+    pool_size: int = 10
+    """The most connections for what is enqueued and looked up."""
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    """The largest input, and the largest result, of a job."""
+    local: str | Path = ".headway"
+    """Where an embedded server keeps its data."""
+    name: str | None = None
+    """The app's, which its schedules bear: for several apps in one schema."""
+    schedules: CleanUp = "stale"
+    """What becomes of schedules that the code declared and declares no more."""
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+        if self.database_url == "":
+            raise ConfigError(
+                "database_url is empty; leave it out, or write none, for an embedded one"
+            )
+        if self.name is not None:
+            check_name(self.name, "name")
+        for name in ("pool_size", "max_payload_bytes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} {getattr(self, name)} must be at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +110,8 @@ class WorkerSettings(TypedDict, total=False):
     """The fields of `WorkerOptions` as keyword arguments, for functions that pass them on."""
 
     queues: Mapping[str, int]
+    dedicated: Mapping[str, int]
+    order: Literal["fair", "strict"]
     concurrency: int
     lease: Duration
     grace: Duration
@@ -85,6 +121,7 @@ class WorkerSettings(TypedDict, total=False):
     processes: int
     batch: int
     transactions: int
+    health: str | int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +129,15 @@ class WorkerOptions:
     """How a worker behaves. Durations are as everywhere: "30s", 30, timedelta(seconds=30)."""
 
     queues: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Queues to serve, each with its weight; empty means all that the app's tasks name."""
+    """Queues to serve, each with its weight, "*" for whatever others there are. Where neither this nor
+    `dedicated` names any: all that the app's tasks name."""
+    dedicated: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Queues to serve with slots of their own, so many each, beside those that the others share."""
+    order: Literal["fair", "strict"] = "fair"
+    """"fair": queues take turns by weight. "strict": in the order given, the next only while those
+    before it are empty."""
     concurrency: int = 100
-    """Slots: how many jobs run at once in this process."""
+    """Slots that queues share: how many of their jobs run at once in this process."""
     lease: Duration = "30s"
     """How long a worker may go unheard before its jobs are given to others."""
     grace: Duration = "30s"
@@ -111,6 +154,8 @@ class WorkerOptions:
 
     transactions: int = 10
     """The most connections for handlers with transaction=True; others of them wait for one."""
+    health: str | int | None = None
+    """Where it answers /livez, /readyz and /metrics: "0.0.0.0:8080", or a port on this machine."""
 
     def __post_init__(self) -> None:
         if self.transactions < 1:
@@ -119,6 +164,10 @@ class WorkerOptions:
             raise ConfigError(f"concurrency {self.concurrency} must be at least 1")
         if self.batch < 1:
             raise ConfigError(f"batch {self.batch} must be at least 1")
+        if self.processes < 0:
+            raise ConfigError(f"processes {self.processes} must be 0 (one per core) or more")
+        if self.health is not None:
+            parse_address(self.health)
         if seconds(self.lease, name="lease") < 1:
             raise ConfigError(f"lease {self.lease!r} must be at least a second")
         for name in ("grace", "poll", "poll_alone"):
@@ -127,3 +176,46 @@ class WorkerOptions:
             check_name(queue, "queue")
             if weight < 1:
                 raise ConfigError(f"queue {queue!r} has weight {weight}; it must be at least 1")
+        for queue, slots in self.dedicated.items():
+            check_name(queue, "queue")
+            if slots < 1:
+                raise ConfigError(f"queue {queue!r} has {slots} slots; it must have at least 1")
+            if queue in self.queues:
+                raise ConfigError(
+                    f"queue {queue!r} has a weight and slots of its own; give one of them"
+                )
+            if queue == "*":
+                raise ConfigError("slots of its own are for a queue with a name, not for '*'")
+        if self.order not in ("fair", "strict"):
+            raise ConfigError(f"order {self.order!r} must be fair or strict")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorOptions:
+    """How `headway worker` is to be run."""
+
+    processes: int = 1
+    """Worker processes; more than one are kept by a supervisor."""
+
+    def __post_init__(self) -> None:
+        if self.processes < 1:
+            raise ConfigError(f"processes {self.processes} must be at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """What `headway worker` says on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthOptions:
+    """What `headway health` holds to be healthy."""
+
+    max_wait: Duration | None = None
+    """The longest that a ready job may wait in a queue that is not paused; none means any time."""
+
+    def __post_init__(self) -> None:
+        optional_seconds(self.max_wait, name="max_wait")

@@ -10,12 +10,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
-from headway.core import codec, keys
+from headway.core import batch, codec, keys
+from headway.core.batch import Batch
 from headway.core.config import Retention, check_name, check_priority
 from headway.core.context import Context
 from headway.core.depends import Dependency
 from headway.core.duration import optional_seconds
 from headway.core.keys import Key, Unique
+from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.signature import annotation, dependencies
 from headway.errors import ConfigError, InvalidInput
@@ -46,10 +48,14 @@ class Definition:
     delay: Any = None
     transaction: bool = False
     key: Key | None = None
+    limit: Limit | None = None
     unique: Unique | None = None
-    keep: Retention = field(default_factory=Retention)
+    keeps: Callable[[], Retention] = field(default=Retention, repr=False)
+    """How long its jobs are kept. Asked when it is needed: the app's part of it may be in a file."""
     dead_letter: str | None = None
     on_failure: str | None = None
+    batch: Batch | None = None
+    """The handler takes a list: a parameter and a result of each job in the call."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "flow name" if self.flow else "task name")
@@ -72,6 +78,10 @@ class Definition:
             )
         if self.slots is not None and self.slots < 1:
             raise ConfigError(f"slots {self.slots} of {self.handler} must be at least 1")
+        if self.limit is not None and self.limit.key is not None and self.key is not None:
+            raise ConfigError(
+                f"{self.handler} has a limit by key and a concurrency_key; leave out one of them"
+            )
         if self.executor == "process" and "<locals>" in self.function.__qualname__:
             raise ConfigError(
                 f"{self.handler} runs in a process and must be defined at the top of a module, "
@@ -82,6 +92,8 @@ class Definition:
                 f"{self.handler} runs in a process, which has no part in the worker's transaction; "
                 "leave out transaction=True or executor"
             )
+        if self.batch is not None:
+            self._check_batch(self.batch)
         for parameter in self._signature.parameters.values():
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise ConfigError(
@@ -101,16 +113,23 @@ class Definition:
         return inspect.signature(self.function)
 
     @cached_property
+    def keep(self) -> Retention:
+        return self.keeps()
+
+    @cached_property
     def timeout_seconds(self) -> float | None:
         return optional_seconds(self.timeout)
 
     @cached_property
     def context_parameter(self) -> str | None:
-        """The name of the first parameter, if it is annotated `Context`."""
+        """The name of the first parameter, if it is annotated `Context`; of a batch, `list[Context]`."""
         first = next(iter(self._signature.parameters.values()), None)
-        if first is not None and annotation(self.function, first.name) is Context:
-            return first.name
-        return None
+        if first is None:
+            return None
+        kind = annotation(self.function, first.name)
+        if self.batch is not None:
+            kind = batch.item_type(kind)
+        return first.name if kind is Context else None
 
     @cached_property
     def dependencies(self) -> dict[str, Dependency]:
@@ -127,6 +146,8 @@ class Definition:
             for a, b in pairwise(kept)
         ):
             kept = [p.replace(kind=p.KEYWORD_ONLY) for p in kept]
+        if self.batch is not None:
+            kept = [batch.one_item(self.function, self.handler, kept)]
         return self._signature.replace(parameters=kept)
 
     @cached_property
@@ -134,7 +155,8 @@ class Definition:
         fields: dict[str, tuple[Any, Any]] = {}
         for name, parameter in self.call_signature.parameters.items():
             default = codec.REQUIRED if parameter.default is parameter.empty else parameter.default
-            fields[name] = (annotation(self.function, name), default)
+            kind = annotation(self.function, name)
+            fields[name] = (kind if self.batch is None else batch.item_type(kind), default)
         try:
             return codec.Parameters(self.function.__name__, fields)
         except (TypeError, ValueError) as error:
@@ -148,7 +170,7 @@ class Definition:
         its steps may end it."""
         kind = Any if self.flow is not None else annotation(self.function, "return")
         try:
-            return codec.Shape(kind)
+            return codec.Shape(kind if self.batch is None else batch.answer_type(kind))
         except (TypeError, NameError):  # no type of JSON, or fields annotated for checkers only
             return codec.Shape(Any)
 
@@ -170,6 +192,13 @@ class Definition:
         """The concurrency key of a call with these arguments."""
         return None if key is None else keys.name(key.by, self._whole(arguments), "concurrency_key")
 
+    def limit_key_of(self, arguments: Mapping[str, Any]) -> str | None:
+        """The key of a call under the handler's own limit; none if that is not by key."""
+        if self.limit is None or self.limit.key is None:
+            return None
+        name = keys.name(self.limit.key, self._whole(arguments), "the key of a limit")
+        return None if name is None else f"{self.handler}/{name}"
+
     def unique_of(self, unique: Unique | None, arguments: Mapping[str, Any]) -> str | None:
         """The unique key of a call with these arguments."""
         return None if unique is None else keys.name(unique.by, self._whole(arguments), "unique")
@@ -178,11 +207,22 @@ class Definition:
         """Reads everything that is read lazily, so that a worker fails at its start if at all."""
         _ = (self.parameters, self.dependencies, self.result)
         self._check_chain()
+        if self.batch is not None:
+            batch.check_providers(self.handler, self.dependencies)
         if self.executor == "process" and not self._is_importable():
             raise ConfigError(
                 f"{self.handler} runs in a process, which cannot find it: {self.function.__module__} "
                 f"has no {self.function.__qualname__}; assign it to its function's name there"
             )
+
+    def _check_batch(self, together: Batch) -> None:
+        if self.transaction or self.executor == "process":
+            raise ConfigError(
+                f"{self.handler} takes batches: its jobs run in one call, each with an end of its own, "
+                "so neither in a transaction nor in a process; leave out transaction=True or executor"
+            )
+        if self.slots is not None:
+            together.check_slots(self.handler, self.slots, "it has slots for")
 
     def _check_chain(self) -> None:
         step = None if self.flow is None else self.flow.following.get(self.step)

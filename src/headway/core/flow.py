@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.core.definition import Definition
 from headway.core.duration import optional_seconds
+from headway.core.limits import BY_LIMIT
 from headway.errors import InvalidInput
 
 
@@ -57,6 +58,8 @@ def advance(here: Definition, to: Next, options: Mapping[str, Any]) -> Advance:
     if "concurrency_key" in step.own:
         key = step.key_of(step.key, to.arguments)
         limit, ordered = (step.key.limit, step.key.ordered) if step.key and key else (None, False)
+    if (limited := step.limit_key_of(to.arguments)) is not None:
+        key, limit, ordered = limited, BY_LIMIT, False
     return Advance(
         step=step.step,
         input=step.encode(to.arguments),

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 
 from headway.core.duration import Duration, seconds
 from headway.errors import ConfigError, InvalidInput
 
-By = str | Callable[..., str | None]
+
+class _OfTheFirst(Protocol):
+    """For type checkers, who want to know what `lambda tenant, **_: tenant` takes."""
+
+    def __call__(self, first: Any, /, **others: Any) -> str | None: ...
+
+
+By = str | _OfTheFirst | Callable[..., str | None]
 """A key as it is, or a function of the call's arguments (by name) that returns it; none for no key."""
 
 Policy = Literal["skip", "replace", "reject"]
@@ -36,7 +43,7 @@ class Key:
     ordered: bool = False
 
     def __post_init__(self) -> None:
-        _check_by(self.by, "concurrency_key")
+        check_by(self.by, "concurrency_key")
         if isinstance(self.limit, bool) or not isinstance(self.limit, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"limit {self.limit!r} of a key must be a whole number")
         if not 1 <= self.limit <= _LARGEST_LIMIT:
@@ -64,7 +71,7 @@ class Unique:
     period: Duration | None = None
 
     def __post_init__(self) -> None:
-        _check_by(self.by, "unique")
+        check_by(self.by, "unique")
         if self.policy not in ("skip", "replace", "reject"):
             raise ConfigError(f"policy {self.policy!r} must be skip, replace or reject")
         if self.scope not in ("unfinished", "waiting"):
@@ -92,7 +99,7 @@ def as_unique(value: By | Unique | None) -> Unique | None:
 
 def name(by: By, arguments: Mapping[str, Any], what: str) -> str | None:
     """The key of one call; none if its function says so."""
-    found = by(**arguments) if callable(by) else by
+    found: str | None = cast("Callable[..., str | None]", by)(**arguments) if callable(by) else by
     if found is None:
         return None
     if not isinstance(found, str) or not _KEY.fullmatch(found):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -100,7 +107,7 @@ def name(by: By, arguments: Mapping[str, Any], what: str) -> str | None:
     return found
 
 
-def _check_by(by: object, what: str) -> None:
+def check_by(by: object, what: str) -> None:
     if not callable(by) and not (isinstance(by, str) and _KEY.fullmatch(by)):
         raise ConfigError(
             f"{what} {by!r} must be text of 1 to 200 printable characters, or a function of the "

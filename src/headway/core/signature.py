@@ -29,6 +29,16 @@ def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
+def takes(function: Callable[..., Any], kind: type) -> bool:
+    """Whether a provider, or what it depends on in turn, has a parameter of this type."""
+    return any(
+        takes(parameter.default.provider, kind)
+        if isinstance(parameter.default, Dependency)
+        else annotation(function, name) is kind
+        for name, parameter in parameters(function).items()
+    )
+
+
 def annotation(function: Callable[..., Any], name: str) -> Any:
     """The type of one parameter; read alone, because others may name what is not importable."""
     function = _written(function)

@@ -13,11 +13,12 @@
                                      finish, rescue                          │
                                         ▼                                    │
               SUCCEEDED      FAILED  CANCELLED  EXPIRED ─────────────────────┘
-                               (cancel, expire: from SCHEDULED, READY, BLOCKED, WAITING)
+                       (cancel, purge, expire: from SCHEDULED, READY, BLOCKED, WAITING)
 
 BLOCKED (waits for room under a key) and WAITING (a workflow waits for an event) are live states like
-SCHEDULED; cancel and expire treat them alike. A job with a key is never READY without room: where the
-diagram says READY, it goes to BLOCKED unless it holds some.
+SCHEDULED; cancel, purge and expire treat them alike, and transfer takes each to another queue as it
+is. A job with a key is never READY without room: where the diagram says READY, it goes to BLOCKED
+unless it holds some.
 
 Invariants, checked by the model after every command and cited in the SQL:
 
@@ -30,7 +31,7 @@ I5  An attempt is counted when it is claimed, and given back by a snooze or a re
     crash keeps it. While it runs, 1 <= attempt; it never exceeds max_attempts.
 I6  What cannot run now is not READY: a SCHEDULED job becomes READY no earlier than its run_at.
 I7  A finished job keeps its input; a failed one keeps its error and a row for every attempt.
-I8  Nothing but a verdict, a cancellation, an expiry or a rescue ends a job.
+I8  Nothing but a verdict, a cancellation (or a purge), an expiry or a rescue ends a job.
 I9  A job with a key that is READY or RUNNING holds room under it; so does an ordered one that waits
     for its next attempt or step; no other does. No job is given room while as many as its limit
     hold some. Room is given by `admit` alone.
@@ -87,6 +88,8 @@ class Move(Enum):
     EXPIRE = "expire"
     RESCUE = "rescue"
     REVIVE = "revive"
+    PURGE = "purge"
+    TRANSFER = "transfer"
 
 
 _PARKED = (State.READY, State.SCHEDULED, State.BLOCKED, State.WAITING)
@@ -100,7 +103,8 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     Move.FINISH: {State.RUNNING: _ENDS},
     Move.ADVANCE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.ADMIT: {State.BLOCKED: frozenset({State.READY})},
-    Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED})},
+    # To BLOCKED: what took a token of its key to run, and is to run again.
+    Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY, State.BLOCKED})},
     # A running job is only asked to stop; its worker's verdict ends it.
     Move.CANCEL: {
@@ -108,13 +112,16 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
         State.RUNNING: frozenset({State.RUNNING}),
     },
     Move.EXPIRE: {state: frozenset({State.EXPIRED}) for state in _PARKED},
-    Move.RESCUE: {State.RUNNING: frozenset({State.READY, State.FAILED, State.CANCELLED})},
+    Move.RESCUE: {State.RUNNING: _WAKES | {State.FAILED, State.CANCELLED}},
     Move.REVIVE: {
         State.SCHEDULED: _WAKES,
         State.FAILED: _WAKES,
         State.CANCELLED: _WAKES,
         State.EXPIRED: _WAKES,
     },
+    Move.PURGE: {state: frozenset({State.CANCELLED}) for state in _PARKED},
+    # In another queue.
+    Move.TRANSFER: {state: frozenset({state}) for state in _PARKED},
 }
 """For each move, the states it may start from and where it may lead. All other pairs change
 nothing; `tests/store/test_moves.py` runs every pair against PostgreSQL."""

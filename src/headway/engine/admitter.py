@@ -14,6 +14,7 @@ from headway.engine.scan import ScanBudget
 from headway.engine.sweeps import Duty
 from headway.store import jobs
 from headway.store.link import Link
+from headway.store.rows import Admission
 
 _JOBS = 1000
 _KEYS = 500
@@ -33,6 +34,8 @@ class Admitter(Duty):
         self._since: int | None = None
         self._budget = ScanBudget()
         self._rooms = set[str]()
+        self._tokens_at: dict[str, float] = {}
+        """When keys with a rate have their next token; for whoever learned of it, on duty or not."""
 
     def room(self, key: str) -> None:
         """There may be room under a key."""
@@ -40,10 +43,17 @@ class Admitter(Duty):
             self._rooms.add(key)
             self.wake()
 
+    def tokens(self, admissions: Iterable[Admission]) -> None:
+        """Takes in when keys will have a token for the next in line."""
+        for key, _, token_in in admissions:
+            if token_in:
+                self._tokens_at[key] = monotonic() + token_in
+                self.wake()
+
     async def turn(self) -> float | None:
         full = self._budget.allows()
         owed, self._owed = self._owed, False
-        rooms, self._rooms = self._rooms, set[str]()
+        rooms, self._rooms = self._rooms | self._take_tokens(), set[str]()
         try:
             await self._admit(rooms)
             if self._since is None:
@@ -61,19 +71,30 @@ class Admitter(Duty):
         self._owed |= owed and not full
         if joined.count == _JOBS:
             return 0
-        if not self._on_duty:
-            return self._net
-        return min(self.poll, self._budget.wait()) if self._owed else self.poll
+        rest = self.poll if self._on_duty else self._net
+        if self._on_duty and self._owed:
+            rest = min(rest, self._budget.wait())
+        if self._tokens_at:
+            rest = min(rest, max(0.0, min(self._tokens_at.values()) - monotonic()))
+        return rest
+
+    def _take_tokens(self) -> set[str]:
+        """The keys whose next token is due."""
+        now = monotonic()
+        due = {key for key, moment in self._tokens_at.items() if moment <= now}
+        self._tokens_at = {key: at for key, at in self._tokens_at.items() if key not in due}
+        return due
 
     async def _look_at_all(self) -> None:
         """Finds what joined late with an earlier place, and room that nobody spoke of."""
         began, key = monotonic(), ""
         while True:
-            lines = await self._link.run(jobs.lines(key, _KEYS))
-            await self._admit(key for key, room in lines if room)
+            lines = await self._link.run(jobs.lines(key, _KEYS, self._clock.now()))
+            await self._admit(line.key for line in lines if line.room)
+            self.tokens(Admission(key, 0, token_in) for key, _, token_in in lines)
             if len(lines) < _KEYS:
                 break
-            key = lines[-1][0]
+            key = lines[-1].key
         self._budget.spent(monotonic() - began)
 
     async def _admit(self, keys: Iterable[str]) -> None:
@@ -81,4 +102,7 @@ class Admitter(Duty):
         waiting = sorted(keys)
         for start in range(0, len(waiting), _KEYS):
             some = waiting[start : start + _KEYS]
-            await self._link.run_all(jobs.lock_keys(some), jobs.admit(self._link.target, some))
+            _, admitted = await self._link.run_all(
+                jobs.lock_keys(some), jobs.admit(self._link.target, some, self._clock.now())
+            )
+            self.tokens(admitted)

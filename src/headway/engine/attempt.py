@@ -3,58 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 from uuid import UUID
 
 from headway.core import codec, failure
 from headway.core.clock import wall
 from headway.core.context import Context
 from headway.core.definition import Definition
-from headway.core.duration import in_words
-from headway.core.retry import Retry
-from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned, Stopped
+from headway.core.verdict import Broke, Moved, Outcome, Returned
+from headway.engine.batches import Batches
 from headway.engine.books import Booked, Books
 from headway.engine.invoke import Injector, Overrides
 from headway.engine.processes import Processes
 from headway.engine.returned import outcome_of, state_of
+from headway.engine.running import Reason, Running, ended_by
 from headway.engine.threads import Abandoned, Threads
-from headway.errors import InvalidInput
+from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
-
-Reason = Literal["timeout", "cancel", "lost", "shutdown"]
-
-
-@dataclass(slots=True, eq=False)
-class Running:
-    """A claimed job and what is known of its attempt so far."""
-
-    claim: Claim
-    definition: Definition
-    since: float
-    timeout: float | None = None
-    policy: Retry | None = None
-    entered: bool = False
-    """Its coroutine has begun: before that, cancelling it would end it without a verdict."""
-    started: bool = False
-    """The handler has begun."""
-    task: asyncio.Task[None] | None = None
-    reason: Reason | None = None
-    """Why it is to stop, if it is."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Those that the job brought."""
-    context: Context | None = None
-    settling: bool = False
-    """Its own transaction is being committed: nobody can stop it any more."""
-    next: Claim | None = None
-    """The same job at its next step, to be started when this has ended."""
-    timer: asyncio.TimerHandle | None = None
-    abandoned: asyncio.Future[Any] | None = None
-    """Ends when a thread that would not stop does."""
 
 
 class Handlers:
@@ -67,18 +36,20 @@ class Handlers:
         processes: int,
         max_result: int,
         overrides: Overrides,
+        prepare_child: Callable[[], None],
         books: Books,
         stop: Callable[[str, Reason], None],
         note: Callable[[Claim, dict[str, Any]], None],
     ) -> None:
         """`stop` is how a timeout stops a job, `note` where its progress goes."""
         self._threads = Threads(threads)
-        self._processes = Processes(processes, max_result)
+        self._processes = Processes(processes, max_result, prepare_child)
         self._injector = Injector(overrides)
         self._max_result = max_result
         self._books = books
         self._stop = stop
         self._note = note
+        self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
 
     async def close(self) -> None:
         self._threads.close()
@@ -111,18 +82,18 @@ class Handlers:
                 )
             if definition.transaction:
                 return await self._in_transaction(running, arguments)
-            self._begin(running)
-            outcome = self._returned(running, await self._call(running, arguments))
+            outcome: Outcome
+            if definition.batch is not None:
+                (item,) = arguments.values()
+                outcome = await self._batches.outcome(running, definition.batch, item)
+            else:
+                self._begin(running)
+                outcome = self._returned(running, await self._call(running, arguments))
             if _may_wait(outcome):
                 return await self._settle_apart(running, outcome)
             return outcome
-        except asyncio.CancelledError as error:
-            return _stopped(running) or Raised(error)
-        except Abandoned as error:
-            running.abandoned = error.done
-            return _stopped(running) or Raised(error)
         except BaseException as error:  # nothing a job does may end the worker
-            return Raised(error)
+            return ended_by(running, error)
         finally:
             if running.timer is not None:
                 running.timer.cancel()
@@ -168,10 +139,22 @@ class Handlers:
             arguments[definition.context_parameter] = self._context(running)
         if not definition.dependencies:
             return await self._handler(definition, arguments)
+        return await self._injected(definition, arguments, lambda: self._context(running))
+
+    async def _call_batch(
+        self, definition: Definition, together: Sequence[Running], items: list[Any]
+    ) -> Any:
+        """One call of a handler for several jobs."""
+        arguments: dict[str, Any] = dict.fromkeys(definition.call_signature.parameters, items)
+        if definition.context_parameter is not None:
+            arguments[definition.context_parameter] = [self._context(one) for one in together]
+        return await self._injected(definition, arguments, partial(_no_context, definition))
+
+    async def _injected(
+        self, definition: Definition, arguments: dict[str, Any], context: Callable[[], Context]
+    ) -> Any:
         async with AsyncExitStack() as stack:
-            arguments |= await self._injector.resolve(
-                definition.dependencies, stack, lambda: self._context(running)
-            )
+            arguments |= await self._injector.resolve(definition.dependencies, stack, context)
             return await self._handler(definition, arguments)
 
     def _handler(self, definition: Definition, arguments: dict[str, Any]) -> Awaitable[Any]:
@@ -222,26 +205,18 @@ class Handlers:
         return running.context
 
 
-def _may_wait(outcome: Returned | Moved | Broke) -> TypeGuard[Returned | Moved]:
+def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:
     """Whether it makes jobs with unique keys, which an open transaction may have taken."""
-    return not isinstance(outcome, Broke) and any(
+    return isinstance(outcome, Returned | Moved) and any(
         child.unique_key is not None for child in outcome.children or ()
     )
 
 
-def _stopped(running: Running) -> Outcome | None:
-    """The outcome of an attempt that was stopped; none if nobody stopped it."""
-    match running.reason:
-        case "timeout":
-            words = f"timed out after {in_words(running.timeout or 0)}"
-            return Broke(failure.envelope(failure.TIMED_OUT, words), again=True)
-        case "cancel":
-            return Stopped("cancel")
-        case "shutdown" | "lost":
-            # Of a lost claim nothing is written anyway: the settling finds it gone.
-            return Stopped("shutdown")
-        case None:
-            return None  # the handler raised CancelledError by itself: an error like others
+def _no_context(definition: Definition) -> NoReturn:
+    raise ConfigError(
+        f"a dependency of {definition.handler} takes a Context, but a batch has one for each of its "
+        "jobs; take a list[Context] in the handler instead"
+    )
 
 
 def _note_from_any_thread(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import multiprocessing
 import os
@@ -25,17 +26,18 @@ from headway.engine.returned import outcome_of, state_of
 from headway.errors import Fatal, InvalidInput, Snooze
 
 
-def serve(pipe: Connection) -> None:
-    """Runs one job after another until the worker is gone."""
+def serve(pipe: Connection, prepare: Callable[[], None]) -> None:
+    """Runs one job after another until the worker is gone; `prepare` comes before the first."""
     # Ctrl-C reaches the whole group; the worker decides what becomes of its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    prepare = functools.cache(prepare)  # again only if it failed
     with contextlib.suppress(EOFError, OSError):
         while True:
             request = codec.decode(pipe.recv_bytes())
             pipe.send_bytes(codec.encode({"begun": True}))
             reply = asyncio.run(
-                _run(request, lambda p: pipe.send_bytes(codec.encode({"progress": p})))
+                _run(request, prepare, lambda p: pipe.send_bytes(codec.encode({"progress": p})))
             )
             pipe.send_bytes(codec.encode(reply))
 
@@ -47,9 +49,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-async def _run(request: dict[str, Any], note: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+async def _run(
+    request: dict[str, Any],
+    prepare: Callable[[], None],
+    note: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
     definition: Definition | None = None
     try:
+        prepare()
         definition = _find(request["module"], request["name"])
         context = Context(
             job_id=UUID(request["job_id"]),

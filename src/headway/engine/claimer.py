@@ -1,42 +1,47 @@
-"""What to claim next: lanes, cursors and when to look at all. Decides; the exchange acts.
+"""What to claim next: queues, lanes, cursors and when to look at all. Decides; the exchange acts.
 
-A lane is an append-only log, so the claimer remembers how far it has read each one. It asks
- - at once when a batch came back full, or when a hint (a notification) says that there may be work;
- - behind its cursors normally, from the start of every lane when the scan budget allows it;
- - again after the poll interval, as a net under lost hints.
-A task with slots of its own is asked for on a line of its own, with room for just as many, and on one
-lane at a time, so that several lanes never bring more than its slots: the next lane is asked when
-the one before was found empty. Its part of a full scan therefore takes several claims: lines that it
-has not come to are read from their start when it does.
+A lane is an append-only log, so the claimer remembers how far it has read each one, and it asks only
+lanes that may have something: those it was told of, and those that were not read to their end. So
+a queue that is empty costs nothing, however many there are. What it may have missed (a lost hint, a job
+that committed late with an earlier place) is found by a look at which lanes have ready jobs; what it
+finds is read from the start. Looks have a budget (scan.py), and the poll interval as a net.
+
+A handler with slots or a limit of its own is asked for on a line of its own, and on one lane at a
+time, so that several lanes never bring more than it may have.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 
 from headway.core.clock import monotonic
+from headway.engine.limits import LimitName, Limits, Line
 from headway.engine.scan import ScanBudget
-from headway.store.documents import Ask
+from headway.engine.turns import EVERY, Turns
+from headway.store import jobs
+from headway.store.controls import ControlRow, LockedLimit
+from headway.store.documents import Ask, Share
 from headway.store.rows import Claim, Lane, Lanes
+from headway.store.statement import Statement
 
-_LONGEST_LEAD = 1000.0
-"""How many turns a queue may be behind: one that was empty for long has no right to them all."""
-
-Line = tuple[str, int, str | None]
-"""A queue, a priority and, for a handler with slots of its own, that handler: what has a cursor."""
+_MOST_ABOVE = 16
+_USUAL_OF = 8
+"""Of about so many claims the usual time is the mean."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """One claim to be made: its lines, the room in all, and whether it reads from the start."""
+    """One claim to be made, and whether to look as well."""
 
-    asks: dict[Line, Ask]
-    room: int
-    full: bool
-    goes_on: bool = False
-    """It reads lines from their start that the last full scan had left."""
+    shares: list[Share]
+    look: bool
+    limits: set[LimitName]
+    """Those that it may meet."""
+    from_start: set[Line]
+    """The lines that it reads from their start."""
     began: float = field(default_factory=monotonic)
 
 
@@ -46,149 +51,276 @@ class Claimer:
     def __init__(
         self,
         queues: Mapping[str, int],
+        dedicated: Mapping[str, int],
         handlers: Sequence[str],
         slots_of: Mapping[str, int],
         batch: int,
+        *,
+        strict: bool = False,
     ) -> None:
-        """`queues` have weights; `slots_of` is for handlers that have slots of their own."""
-        self._weights = dict(queues)
-        self._turns = dict.fromkeys(queues, 0.0)
-        self._shared = tuple(handler for handler in handlers if handler not in slots_of)
+        """`queues` share slots by weight, `dedicated` have so many of their own; `slots_of` is for
+        handlers that have slots of their own."""
+        self._every = EVERY in queues
+        self._queues = {*queues, *dedicated} - {EVERY}
+        self._dedicated = dedicated
+        self._turns = Turns(queues, strict=strict)
+        self._handlers = handlers
         self._slots_of = slots_of
         self._batch = batch
-        self._lanes: dict[str, set[int]] = {queue: {0} for queue in queues}
+        self.limits = Limits()
+        self._alone, self._together = self._divide()
+        self._active: dict[str, set[Line]] = {}
+        """The lines that may have something, by queue."""
+        self._priorities: dict[str, set[int]] = {}
+        """Those of a queue that ever had something, by queue."""
         self._cursors: dict[Line, int] = {}
-        self._empty: set[Line] = set()
+        self._floor = 0
+        """The newest place when it was last looked: where a line begins that had nothing then."""
         self._unread: set[Line] = set()
-        """Lines that the last full scan has still to come to."""
-        self._budget = ScanBudget()
-        self._hinted = True
-        self._more = False
-        """The last claim left something to be asked for."""
+        """Lines to be read from their start."""
+        self._served: dict[Line, int] = {}
+        """The claim that last brought something of a line: within a lane the lines take turns."""
+        self._claims = 0
+        self._fresh: set[Line] = set()
+        self._opened: set[LimitName] = set()
+        """What was heard while a claim was under way, which did not know of it."""
+        self._look_due = True
         self._owed = False
-        self._asked_at = monotonic()
+        """Something was said that only a look is sure to find."""
+        self._looked_at = monotonic()
+        self._spent = 0.0
+        """What the last look and the reading that it brought about took, beyond the usual."""
+        self._usual = 0.0
+        """What a claim takes that neither looks nor reads from a start."""
+        self._budget = ScanBudget()
 
-    @property
-    def queues(self) -> list[str]:
-        return list(self._lanes)
+    def question(self) -> Statement[Lanes]:
+        """Which lanes have ready jobs."""
+        return jobs.all_lanes() if self._every else jobs.lanes(sorted(self._queues))
 
     def hint(self, lane: Lane | None = None) -> bool:
         """There may be work, in this lane or anywhere; false if the lane is none of ours."""
-        if lane is not None:
-            if lane.queue not in self._lanes:
-                return False
-            self._lanes[lane.queue].add(lane.priority)
-            self._empty -= {(lane.queue, lane.priority, own) for own in self._slots_of}
-        else:
-            self._empty.clear()
-        self._hinted = True
+        if lane is None:
+            self._look_due = True
+            return True
+        if not (self._every or lane.queue in self._queues):
+            return False
+        lines = self._lines(lane)
+        self._fresh.update(lines)
+        self._activate(lines)
+        # It may mean what committed late, which only a look is sure to find.
+        self._owed = True
         return True
 
-    def meet(self, lanes: Lanes) -> None:
-        """Takes in which lanes have ready jobs."""
-        for lane in lanes.found:
-            if lane.priority not in self._lanes[lane.queue]:
-                self.hint(lane)
+    def open(self, name: LimitName) -> bool:
+        """There may be room under a limit; false if nobody here waits for it."""
+        self._opened.add(name)
+        opened = self.limits.open(name)
+        self._activate(opened)
+        return bool(opened)
 
-    def next(self, free: int, running_of: Callable[[str], int], poll: float) -> Plan | float | None:
-        """The claim to make now with `free` slots; or how long to rest, none if until a slot is free."""
-        room = min(free, self._batch)
-        own_room = {
-            own: min(room, slots - running_of(own)) for own, slots in self._slots_of.items()
-        }
-        if room <= 0 or not (self._shared or any(limit > 0 for limit in own_room.values())):
+    def next(
+        self,
+        free: int,
+        free_of: Callable[[str], int],
+        running_of: Callable[[str], int],
+        poll: float,
+    ) -> Plan | float | None:
+        """The claim to make now, with `free` slots and those of dedicated queues; or how long to rest,
+        none if until a slot is free."""
+        rooms = {queue: min(free_of(queue), self._batch) for queue in self._dedicated}
+        if free <= 0 and not any(room > 0 for room in rooms.values()):
             return None
-        full = self._budget.allows()
-        until_poll = self._asked_at + poll - monotonic()
-        if full or until_poll <= 0:
-            self._empty.clear()
-        # Whoever gives a hint may mean what committed late, which only a full scan is sure to find.
-        self._owed |= self._hinted or until_poll <= 0
-        if self._hinted or self._more or until_poll <= 0 or (self._owed and full):
-            self._hinted = self._more = False
-            if asks := self._asks(room, own_room, full):
-                goes_on = not full and not self._unread.isdisjoint(asks)
-                self._unread = (
-                    self._own_lines() - asks.keys() if full else self._unread - asks.keys()
-                )
-                return Plan(asks, room, full, goes_on)
-        return min(until_poll, self._budget.wait()) if self._owed else until_poll
+        self._activate(self.limits.open_due())
+        self._look_due |= self.limits.pause_ended()
+        until_poll = self._looked_at + poll - monotonic()
+        wants_look = self._look_due or self._owed or until_poll <= 0
+        look = wants_look and self._budget.allows()
+        shares = self._shares(min(free, self._batch), rooms, running_of)
+        if shares or look:
+            self._fresh.clear()
+            self._opened.clear()
+            if look:
+                self._look_due = self._owed = False
+            return self._plan(shares, look)
+        rest = self._budget.wait() if wants_look else until_poll
+        opens_in = self.limits.wait()
+        return rest if opens_in is None else min(rest, opens_in)
 
-    def learn(self, plan: Plan, claims: Sequence[Claim], lanes: Lanes | None) -> None:
-        """Takes in what a claim brought: moves the cursors, and knows whether to ask on."""
-        self._asked_at = monotonic()
-        taken = Counter[Line]()
-        read_to: dict[Line, int] = {}
-        for claim in claims:
-            handler = claim.handler
-            line = (claim.queue, claim.priority, handler if handler in self._slots_of else None)
-            taken[line] += 1
-            read_to[line] = max(claim.seq, read_to.get(line, 0))
-        for line, count in taken.items():
-            self._turns[line[0]] += count / self._weights[line[0]]
-            # Back, too: what a full scan finds behind the cursor (it committed late, or its queue was
-            # paused) goes on behind it, and is to be read on from there.
-            if plan.asks[line].cursor == 0 or read_to[line] > self._cursors.get(line, 0):
-                self._cursors[line] = read_to[line]
-        exhausted = len(claims) < plan.room
-        if exhausted:
-            self._owed &= not plan.full
-            self._note_empty(plan, taken)
+    def learn(
+        self,
+        plan: Plan,
+        claims: Sequence[Claim],
+        locked: Sequence[LockedLimit] = (),
+        lanes: Lanes | None = None,
+        controls: Sequence[ControlRow] | None = None,
+    ) -> None:
+        """Takes in what a claim and a look brought."""
+        took = monotonic() - plan.began
+        self._note_claims(plan, claims, self.limits.shut(plan.limits, locked, claims))
+        # Where those before it filled the share, a line was not come to, and cost nothing.
+        read_anew = not plan.from_start <= self._unread
+        self.limits.learn(plan.limits, locked, claims)
+        if lanes is not None and controls is not None:
+            self._take_in(lanes, controls)
+            self._spent = 0.0
+        if plan.look or read_anew:
+            self._spent += max(0.0, took - self._usual)
+            self._budget.spent(self._spent)
         else:
-            self._more = True
-        if plan.full or plan.goes_on:
-            self._budget.spent(monotonic() - plan.began)
-        if lanes is not None:
-            self._take_in(plan, taken if exhausted else None, lanes)
+            self._usual += (took - self._usual) / _USUAL_OF
 
     def failed(self) -> None:
         """A claim came to nothing: what it was to find is still there."""
-        self._hinted = True
+        self._look_due = True
 
-    def _asks(self, room: int, own_room: dict[str, int], full: bool) -> dict[Line, Ask]:
-        asks: dict[Line, Ask] = {}
-        for queue in self._in_turn():
-            for priority in sorted(self._lanes[queue], reverse=True):
-                line: Line = (queue, priority, None)
-                if self._shared:
-                    asks[line] = self._ask(line, room, self._shared, full)
-                for own in [own for own, limit in own_room.items() if limit > 0]:
-                    line = (queue, priority, own)
-                    if line not in self._empty:
-                        asks[line] = self._ask(line, own_room.pop(own), (own,), full)
+    # -- asking -----------------------------------------------------------------------------------
+
+    def _shares(
+        self, room: int, rooms: Mapping[str, int], running_of: Callable[[str], int]
+    ) -> list[Share]:
+        own_room = {own: slots - running_of(own) for own, slots in self._slots_of.items()}
+        asked: set[str] = set()
+        able = [
+            queue
+            for queue, lines in self._active.items()
+            if queue not in rooms and any(own_room.get(own or "", 1) > 0 for _, _, own in lines)
+        ]
+        wanted = [
+            *self._turns.shares(able, room),
+            *((queue, most) for queue, most in rooms.items() if most > 0 and queue in self._active),
+        ]
+        # A handler that is asked for alone is asked of one queue only: of each when its turn has come.
+        wanted.sort(key=lambda share: self._turns.clock(share[0]))
+        shares = [
+            Share(queue, most, self._asks(queue, most, own_room, asked)) for queue, most in wanted
+        ]
+        return [share for share in shares if share.l]
+
+    def _asks(
+        self, queue: str, room: int, own_room: Mapping[str, int], asked: set[str]
+    ) -> list[Ask]:
+        asks: list[Ask] = []
+        passed: int | None = None
+        for line in sorted(self._active[queue] | self._above(queue), key=self._place):
+            _, priority, own = line
+            if passed is not None and priority < passed:
+                break  # a line above waits for its turn in the next claim, and nothing overtakes it
+            most = min(room, own_room.get(own or "", room))
+            if most <= 0:
+                continue
+            if own in asked:
+                passed = priority
+                continue
+            if own is not None:
+                asked.add(own)
+            handlers = self._together if own is None else (own,)
+            asks.append(Ask(priority, self._cursor(line), most, handlers, own is not None))
         return asks
 
-    def _ask(self, line: Line, room: int, handlers: tuple[str, ...], full: bool) -> Ask:
-        cursor = 0 if full or line in self._unread else self._cursors.get(line, 0)
-        return Ask(Lane(line[0], line[1]), cursor, room, handlers)
+    def _above(self, queue: str) -> set[Line]:
+        """Lines that nobody spoke of, above those that are asked: what has just become ready there goes
+        first, whether or not the word of it is here yet."""
+        if not self._together:
+            return set()
+        lowest = min(priority for _, priority, _ in self._active[queue])
+        higher = (priority for priority in self._priorities[queue] if priority > lowest)
+        return {(queue, priority, None) for priority in nlargest(_MOST_ABOVE, higher)}
 
-    def _own_lines(self) -> set[Line]:
-        return {
-            (queue, priority, own)
-            for queue, priorities in self._lanes.items()
-            for priority in priorities
-            for own in self._slots_of
-        }
+    def _place(self, line: Line) -> tuple[int, int, str]:
+        return -line[1], self._served.get(line, 0), line[2] or ""
 
-    def _note_empty(self, plan: Plan, taken: Counter[Line]) -> None:
-        """Of handlers with slots of their own: the lanes found empty, and if there are more."""
-        for line, ask in plan.asks.items():
-            if line[2] is not None and taken[line] < ask.room:
-                self._empty.add(line)
-                known = sum(1 for other in self._empty if other[2] == line[2])
-                self._more |= known < sum(map(len, self._lanes.values()))
+    def _plan(self, shares: list[Share], look: bool) -> Plan:
+        lines = {_line(share, ask) for share in shares for ask in share.l}
+        limits = {name for line in lines for name in self.limits.of(line[0], line[2])}
+        return Plan(shares, look, limits, lines & self._unread)
 
-    def _in_turn(self) -> list[str]:
-        """Queues, the one that had least for its weight first."""
-        floor = min(self._turns.values(), default=0.0)
-        self._turns = {q: min(turns - floor, _LONGEST_LEAD) for q, turns in self._turns.items()}
-        return sorted(self._turns, key=self._turns.__getitem__)
+    def _cursor(self, line: Line) -> int:
+        return 0 if line in self._unread else self._cursors.get(line, self._floor)
 
-    def _take_in(self, plan: Plan, taken: Counter[Line] | None, lanes: Lanes) -> None:
-        self.meet(lanes)
-        if taken is None:
+    # -- learning ---------------------------------------------------------------------------------
+
+    def _note_claims(
+        self, plan: Plan, claims: Sequence[Claim], shut: Collection[LimitName]
+    ) -> None:
+        self._claims += 1
+        found = defaultdict[Line, list[int]](list)
+        for claim in claims:  # of many: nothing more than this for each
+            own = claim.handler if self._alone and claim.handler in self._alone else None
+            found[claim.queue, claim.priority, own].append(claim.seq)
+        taken = Counter({line: len(places) for line, places in found.items()})
+        read_to = {line: max(places) for line, places in found.items()}
+        for share in plan.shares:
+            lines = {_line(share, ask): ask for ask in share.l}
+            got = sum(taken[line] for line in lines)
+            if got:
+                self._turns.served(share.q, got)
+            for line, ask in lines.items():
+                # Back, too: what is found behind the cursor goes on behind it, and is read from there.
+                if taken[line] and (line in plan.from_start or read_to[line] > self._cursor(line)):
+                    self._cursors[line] = read_to[line]
+                if taken[line]:
+                    self._unread.discard(line)
+                    self._served[line] = self._claims
+                if got < share.n and taken[line] < ask.n:
+                    self._read_to_the_end(line, shut)
+
+    def _read_to_the_end(self, line: Line, shut: Collection[LimitName]) -> None:
+        limits = self.limits.of(line[0], line[2])
+        if line in self._unread and not any(name in shut for name in limits):
+            # What its cursor passes now is dead, held, or for others; not what a limit kept from us.
+            self._unread.discard(line)
+            self._cursors[line] = max(self._floor, self._cursors.get(line, 0))
+        if line in self._fresh or not self._opened.isdisjoint(limits):
             return
-        for line, ask in plan.asks.items():
-            if taken[line] < ask.room and ask.cursor == 0:
-                # All of this line was seen: what its cursor passes now is dead, held, or for others.
-                self._cursors[line] = max(lanes.newest, self._cursors.get(line, 0))
+        lines = self._active.get(line[0])
+        if lines is not None:
+            lines.discard(line)
+            if not lines:
+                del self._active[line[0]]
+        self.limits.hold(line)
+
+    def _take_in(self, lanes: Lanes, controls: Sequence[ControlRow]) -> None:
+        self.limits.take_in(controls)
+        self.limits.open_all()
+        active = {Lane(queue, line[1]) for queue, lines in self._active.items() for line in lines}
+        if (self._alone, self._together) != (divided := self._divide()):
+            # A line is what is asked for together: there are others now, none of them read.
+            self._alone, self._together = divided
+            self._cursors.clear()
+            self._active.clear()
+        ours = [lane for lane in lanes.found if self._every or lane.queue in self._queues]
+        self._unread = {line for lane in ours for line in self._lines(lane)}
+        self._activate(line for lane in active.union(ours) for line in self._lines(lane))
+        self._floor = lanes.newest
+        known = {line for lines in self._active.values() for line in lines}
+        self._cursors = {line: at for line, at in self._cursors.items() if line in known}
+        self._served = {line: at for line, at in self._served.items() if line in known}
+        self._priorities = {q: self._priorities[q] for q in self._active}
+        self._turns.keep(self._active)
+        self._looked_at = monotonic()
+
+    def _divide(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The handlers that are asked for alone, and those that go together."""
+        alone = {*self._slots_of, *self.limits.tasks}
+        return (
+            tuple(handler for handler in self._handlers if handler in alone),
+            tuple(handler for handler in self._handlers if handler not in alone),
+        )
+
+    def _lines(self, lane: Lane) -> list[Line]:
+        lines: list[Line] = [(lane.queue, lane.priority, own) for own in self._alone]
+        return [(lane.queue, lane.priority, None), *lines] if self._together else lines
+
+    def _activate(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            queue = line[0]
+            if queue not in self._active:
+                self._active[queue] = set()
+                self._turns.join(queue)
+            self._active[queue].add(line)
+            self._priorities.setdefault(queue, set()).add(line[1])
+
+
+def _line(share: Share, ask: Ask) -> Line:
+    return share.q, ask.p, ask.t[0] if ask.o else None

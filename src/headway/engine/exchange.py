@@ -8,7 +8,8 @@ the next batch: batches follow demand by themselves, and nothing waits for a fix
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,13 +17,14 @@ from headway.core.clock import Clock, monotonic
 from headway.core.verdict import RELEASE
 from headway.engine.claimer import Claimer, Plan
 from headway.engine.executor import Executor
+from headway.engine.limits import LimitName
 from headway.engine.service import Service, log
 from headway.engine.settler import Batch, Settler
 from headway.errors import HeadwayError
-from headway.store import jobs
+from headway.store import controls, jobs
 from headway.store.faults import is_about_data
 from headway.store.link import Link
-from headway.store.rows import Claim
+from headway.store.rows import Admission, Claim, Lane
 from headway.store.statement import Statement
 
 _ORPHANS_APPEAR_WITHIN = 60.0
@@ -32,8 +34,18 @@ _ORPHANS_EVERY = 5.0
 class Exchange(Service):
     """Settles and claims."""
 
-    def __init__(self, link: Link, clock: Clock, claimer: Claimer, batch: int) -> None:
+    def __init__(
+        self,
+        link: Link,
+        clock: Clock,
+        claimer: Claimer,
+        batch: int,
+        *,
+        admitted: Callable[[Sequence[Admission]], None] = lambda _: None,
+    ) -> None:
+        """`admitted` is told what became of keys under which room was handed on."""
         super().__init__()
+        self._admitted = admitted
         self._link = link
         self._clock = clock
         self._claimer = claimer
@@ -43,11 +55,13 @@ class Exchange(Service):
         self.draining = False
         self.poll = 0.0
         self._executor: Executor | None = None
-        self._met_lanes = False
         self._orphans_until = 0.0
         self._orphans_at = 0.0
         self._turning = asyncio.Lock()
-        self._freed = set[str]()
+        self._freed = dict[str, None]()
+        """Keys under which room was freed, in that order: it is handed on in turn."""
+        self._to_ring = set[LimitName]()
+        """Limits under which others may have waited for the room that was freed here."""
 
     def serve(self, executor: Executor) -> None:
         """Claims are for this executor."""
@@ -55,7 +69,7 @@ class Exchange(Service):
 
     def hand_on(self, key: str) -> None:
         """Room under this key was freed elsewhere: the next of its line is due."""
-        self._freed.add(key)
+        self._freed[key] = None
         self.wake()
 
     async def drain(self) -> None:
@@ -70,38 +84,46 @@ class Exchange(Service):
 
     async def _turn(self) -> float | None:
         await self._adopt_orphans()
-        await self._meet_lanes()
         asked_by = self.worker_id
         batch = self.settler.take()
-        keys, self._freed = self._keys(batch), set[str]()
-        if keys:
-            self._claimer.hint()  # what gets the room may be ours to run
+        keys, self._freed = self._keys(batch), dict[str, None]()
+        rooms = self._rooms(batch)
         plan = self._plan()
         if not isinstance(plan, Plan):
-            if batch is None and not keys:
-                return plan
+            if batch is None and not keys and not self._to_ring:
+                self._to_ring |= rooms.keys()
+                return 0 if rooms else plan
             plan = None
-        answers = await self._send(batch, keys, plan)
+        rung, self._to_ring = self._to_ring, set[LimitName]()
+        try:
+            answers = await self._send(batch, keys, plan, rung)
+        except BaseException:
+            self._to_ring |= rung | rooms.keys()
+            raise
         if batch is not None:
             untouched = [*answers.get("advance", ()), *answers.get("requeue", ())]
             self.settler.sent(batch, answers.get("finish", ()), untouched)
+        claims: list[Claim] = answers.get("claim", [])
         if plan is not None and self._executor is not None:
-            self._claimer.learn(plan, answers["claim"], answers.get("lanes"))
-            self._receive(answers["claim"], asked_by)
+            self._claimer.learn(
+                plan,
+                claims,
+                answers.get("rooms", answers.get("limits", ())),
+                answers.get("lanes"),
+                answers.get("controls"),
+            )
+            self._receive(claims, asked_by)
+        for claim in claims if rooms else ():
+            rooms.subtract(self._claimer.limits.of_claim(claim))
+        self._to_ring |= {name for name, room in rooms.items() if room > 0}
         return 0
 
     async def close(self) -> None:
-        if self._freed:
+        if self._freed or self._to_ring:
             # Told of it while the last turn was under way; the fleet has heard of it as well.
             with suppress(HeadwayError):
-                await self._send(None, self._freed, None)
+                await self._send(None, self._freed, None, self._to_ring)
         await self._link.close()
-
-    async def _meet_lanes(self) -> None:
-        """Before its first claim a worker finds out which priorities there are to begin with."""
-        if not self._met_lanes and self.worker_id:
-            self._claimer.meet(await self._link.run(jobs.lanes(self._claimer.queues)))
-            self._met_lanes = True
 
     def _receive(self, claims: Sequence[Claim], asked_by: int) -> None:
         """Starts what was claimed, unless the reply took so long that it may not be ours any more, or
@@ -113,20 +135,36 @@ class Exchange(Service):
             for claim in claims:
                 self.settler.add(claim, RELEASE)
 
-    def _keys(self, batch: Batch | None) -> set[str]:
-        """The concurrency keys under which there may be room when this batch has been settled."""
+    def _keys(self, batch: Batch | None) -> dict[str, None]:
+        """The concurrency keys under which there may be room when this batch has been settled, in the
+        order of their ends."""
         keys = self._freed
         for settled in batch or ():
             if settled.claim.key is not None or settled.verdict.advance is not None:
-                keys = keys | settled.touched_keys()
+                keys.update(dict.fromkeys(settled.touched_keys()))
+                # What gets the room is most likely of the same lane, and ours to run.
+                self._claimer.hint(Lane(settled.claim.queue, settled.claim.priority))
         return keys
+
+    def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
+        """How much room this batch, and what was settled elsewhere, frees under which limits."""
+        rooms = Counter[LimitName]()
+        ended = [settled.claim for settled in batch or ()]
+        for claim in (*ended, *self.settler.take_elsewhere()):
+            for name in self._claimer.limits.of_claim(claim):
+                rooms[name] += 1
+                self._claimer.open(name)
+        return rooms
 
     def _plan(self) -> Plan | float | None:
         if self._executor is None or self.worker_id == 0 or self.draining:
             return None
-        return self._claimer.next(self._executor.free, self._executor.running_of, self.poll)
+        executor = self._executor
+        return self._claimer.next(executor.free, executor.free_of, executor.running_of, self.poll)
 
-    async def _send(self, batch: Batch | None, keys: set[str], plan: Plan | None) -> dict[str, Any]:
+    async def _send(
+        self, batch: Batch | None, keys: dict[str, None], plan: Plan | None, rung: set[LimitName]
+    ) -> dict[str, Any]:
         target, now = self._link.target, self._clock.now()
         sending: dict[str, Statement[Any]] = {}
         if batch is not None and batch.finish:
@@ -138,15 +176,23 @@ class Exchange(Service):
         # Room is handed on in the transaction that frees it, and what gets it may be claimed there.
         if keys:
             sending["lock"] = jobs.lock_keys(keys)
-            sending["admit"] = jobs.admit(target, keys)
-        if plan is not None:
-            if plan.full:
-                sending["lanes"] = jobs.lanes(self._claimer.queues)
-            sending["claim"] = jobs.claim(self.worker_id, plan.asks.values(), plan.room, now)
+            sending["admit"] = jobs.admit(target, keys, now)
+        if plan is not None and plan.look:
+            sending["lanes"] = self._claimer.question()
+            sending["controls"] = controls.read(now)
+        if rung:
+            sending["ring"] = controls.ring_open(target, rung)
+        if plan is not None and plan.shares:
+            if plan.limits:
+                sending["limits"] = controls.lock(*_by_kind(plan.limits), now)
+                if plan.from_start:
+                    names = _by_kind(plan.limits)
+                    sending["rooms"] = controls.lock(*names, now, counting=True)
+            sending["claim"] = jobs.claim(self.worker_id, plan.shares, now)
         try:
-            return dict(zip(sending, await self._link.run_all(*sending.values()), strict=True))
+            answers = dict(zip(sending, await self._link.run_all(*sending.values()), strict=True))
         except BaseException as error:
-            self._freed |= keys
+            self._freed = keys | self._freed
             if plan is not None:
                 self._claimer.failed()
                 self._orphans_until = monotonic() + _ORPHANS_APPEAR_WITHIN
@@ -157,6 +203,8 @@ class Exchange(Service):
                 else:
                     self.settler.unsent(batch)
             raise
+        self._admitted(answers.get("admit", ()))
+        return answers
 
     async def _adopt_orphans(self) -> None:
         """After a claim without an answer: takes on what it may have claimed all the same.
@@ -176,3 +224,11 @@ class Exchange(Service):
         if orphans:
             log.info("took on %d jobs from a claim whose reply was lost", len(orphans))
             self._receive(orphans, asked_by)
+
+
+def _by_kind(limits: set[LimitName]) -> tuple[list[str], list[str]]:
+    """The queues and the tasks of these limits."""
+    return (
+        sorted(name for kind, name in limits if kind == "queue"),
+        sorted(name for kind, name in limits if kind == "task"),
+    )

@@ -13,9 +13,10 @@ from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Verdict, decide
-from headway.engine.attempt import Handlers, Reason, Running
+from headway.engine.attempt import Handlers
 from headway.engine.books import Booked, Books
 from headway.engine.invoke import Overrides
+from headway.engine.running import Reason, Running
 from headway.engine.settler import Settler
 from headway.store.rows import Claim
 
@@ -33,9 +34,11 @@ class Executor:
         settler: Settler,
         *,
         slots: int,
+        dedicated: Mapping[str, int],
         processes: int,
         max_result: int,
         overrides: Overrides,
+        prepare_child: Callable[[], None],
         books: Books,
         on_end: Callable[[Definition], None],
         on_note: Callable[[], None],
@@ -44,13 +47,15 @@ class Executor:
         self._definitions = definitions
         self._settler = settler
         self._slots = slots
+        self._dedicated = dedicated
         self._on_end = on_end
         self._on_note = on_note
         self._handlers = Handlers(
-            threads=slots,
+            threads=slots + sum(dedicated.values()),
             processes=processes,
             max_result=max_result,
             overrides=overrides,
+            prepare_child=prepare_child,
             books=books,
             stop=self.stop,
             note=self._note,
@@ -58,6 +63,9 @@ class Executor:
         self._running: dict[str, Running] = {}
         self._running_of = Counter[str]()
         self._taken = 0
+        """Of the slots that queues share."""
+        self._taken_of = Counter[str]()
+        """Of the slots that a queue has to itself."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._notes: dict[str, tuple[Claim, dict[str, Any]]] = {}
@@ -67,6 +75,15 @@ class Executor:
         return self._slots - self._taken
 
     @property
+    def dedicated(self) -> Mapping[str, int]:
+        """Queues that have slots to themselves, and how many."""
+        return self._dedicated
+
+    def free_of(self, queue: str) -> int:
+        """The free slots of a queue that has some to itself."""
+        return self._dedicated[queue] - self._taken_of[queue]
+
+    @property
     def running(self) -> Mapping[str, Running]:
         return self._running
 
@@ -74,17 +91,17 @@ class Executor:
         return self._running_of[handler]
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Starts claimed jobs, in their order."""
+        """Starts claimed jobs, in the order given."""
         loop = asyncio.get_running_loop()
         now = monotonic()
-        for claim in sorted(claims, key=_order) if len(claims) > 1 else claims:
+        for claim in claims:
             if (before := self._running.get(claim.id)) is not None:
                 self._follow(before, claim)
                 continue
             running = Running(claim, self._definitions[claim.handler], now)
             self._running[claim.id] = running
             self._running_of[running.definition.handler] += 1
-            self._taken += 1
+            self._take_slot(claim.queue, 1)
             running.task = loop.create_task(self._run(running))
         if self._running:
             self._idle.clear()
@@ -177,8 +194,14 @@ class Executor:
             done.exception()  # it was settled long ago
         self._free_slot(running)
 
+    def _take_slot(self, queue: str, count: int) -> None:
+        if queue in self._dedicated:
+            self._taken_of[queue] += count
+        else:
+            self._taken += count
+
     def _free_slot(self, running: Running) -> None:
-        self._taken -= 1
+        self._take_slot(running.claim.queue, -1)
         self._running_of[running.definition.handler] -= 1
         self._on_end(running.definition)
 
@@ -186,10 +209,6 @@ class Executor:
         if claim.id in self._running:
             self._notes[claim.id] = (claim, progress)
             self._on_note()
-
-
-def _order(claim: Claim) -> tuple[int, int]:
-    return -claim.priority, claim.seq
 
 
 def _about(claim: Claim) -> dict[str, Any]:

@@ -37,11 +37,14 @@ class Heartbeat(Service):
         trust: Callable[[int], None],
         duty: Callable[[bool], None],
         reconnect: Callable[[], None],
+        listening: Callable[[], bool | None],
+        drain: Callable[[], None],
     ) -> None:
         """`trust` is told the id to claim by, 0 for none; `duty` whether the sweeps are ours.
 
         `reconnect` is called when the lease is given up, and at the first beat after one that failed:
-        connections made before that may wait for answers that never come.
+        connections made before that may wait for answers that never come. `listening` says what is to
+        be noted of this worker; `drain` is called when somebody asked it to.
         """
         super().__init__()
         self._link = link
@@ -52,9 +55,13 @@ class Heartbeat(Service):
         self._trust = trust
         self._duty = duty
         self._reconnect = reconnect
+        self._listening = listening
+        self._drain = drain
         self._failed = False
         self._alarm: asyncio.TimerHandle | None = None
         self._last_beat = monotonic()
+        self.beaten_at: float | None = None
+        """When the last beat that was answered in time was sent."""
         self.worker_id = 0
 
     async def turn(self) -> float | None:
@@ -76,7 +83,9 @@ class Heartbeat(Service):
     async def _beat(self, sent_at: float) -> float:
         # A job started since the last beat cannot have been lost: its claim proved the lease.
         old = [r.claim for r in self._executor.running.values() if r.since <= self._last_beat]
-        beat = fleet.heartbeat(self.worker_id, self._lease, self._clock.now())
+        beat = fleet.heartbeat(
+            self.worker_id, self._lease, self._clock.now(), listening=self._listening()
+        )
         answers = await self._link.run_all(beat, jobs.held(old))
         found: fleet.Beat | None = answers[0]
         held: dict[str, bool] = answers[1]
@@ -87,9 +96,11 @@ class Heartbeat(Service):
         if self._failed:
             self._failed = False
             self._reconnect()
-        self._last_beat = sent_at
+        self._last_beat = self.beaten_at = sent_at
         self._renewed(sent_at)
         self._duty(found.duty)
+        if found.draining:
+            self._drain()
         for claim in old:
             if claim.id not in held:
                 self._executor.stop(claim.id, "lost")

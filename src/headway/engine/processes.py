@@ -33,9 +33,9 @@ _DIES_WITHIN = 1.0
 class Child:
     """One child process and the pipe to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, prepare: Callable[[], None]) -> None:
         self.pipe, theirs = _spawn.Pipe()
-        self.process = _spawn.Process(target=serve, args=(theirs,), daemon=True)
+        self.process = _spawn.Process(target=serve, args=(theirs, prepare), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -53,8 +53,10 @@ class Child:
 class Processes:
     """At most `most` children, started when needed and kept for the next job."""
 
-    def __init__(self, most: int, max_result: int) -> None:
+    def __init__(self, most: int, max_result: int, prepare: Callable[[], None]) -> None:
+        """`prepare` is called in each child before it runs its first job."""
         self._max_result = max_result
+        self._prepare = prepare
         self._free = asyncio.Semaphore(most)
         self._idle: list[Child] = []
         self._waits = ThreadPoolExecutor(most, thread_name_prefix="headway-process")
@@ -97,7 +99,7 @@ class Processes:
 
             while True:
                 warm = bool(self._idle)
-                child = self._idle.pop() if warm else Child()
+                child = self._idle.pop() if warm else Child(self._prepare)
                 conversation = _Conversation(child.pipe, request, told)
                 try:
                     reply = await self._reply(child, conversation)

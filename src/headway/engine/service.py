@@ -13,6 +13,7 @@ import random
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
+from headway.core.clock import monotonic
 from headway.errors import DatabaseUnavailable, StandbyRefused
 
 log = logging.getLogger("headway.worker")
@@ -33,6 +34,8 @@ class Service(ABC):
         self._task: asyncio.Task[None] | None = None
         self._pause = _FIRST_PAUSE
         self._ending = asyncio.Event()
+        self.turned_at = monotonic()
+        """When its last turn ended, well or not; before that, when it was made or started."""
 
     @property
     def stopping(self) -> bool:
@@ -51,6 +54,7 @@ class Service(ABC):
 
     def start(self) -> None:
         assert self._task is None, f"{self.name} was started twice"
+        self.turned_at = monotonic()
         self._task = asyncio.create_task(self._run(), name=f"headway-{self.name}")
 
     def wake(self) -> None:
@@ -73,7 +77,9 @@ class Service(ABC):
         try:
             while not self.stopping:
                 self._woken.clear()
-                await self._rest(await self._guarded_turn())
+                rest = await self._guarded_turn()
+                self.turned_at = monotonic()
+                await self._rest(rest)
         finally:
             await self.close()
 

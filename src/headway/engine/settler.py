@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -49,6 +49,18 @@ class Batch:
                 self.requeue.append(settled)
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker did in its life: verdicts by kind, and claims it lost."""
+
+    settled: Mapping[str, int]
+    lost: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.settled.values())
+
+
 class Settler:
     """Holds verdicts until they are settled or known to be lost."""
 
@@ -60,6 +72,7 @@ class Settler:
         self._unsettled = 0
         self._empty = asyncio.Event()
         self._empty.set()
+        self._elsewhere = list[Claim]()
         self.settled = dict[str, int]()
         self.lost = 0
 
@@ -72,8 +85,19 @@ class Settler:
 
     def count(self, claim: Claim, verdict: Verdict) -> None:
         """Takes in a verdict that was settled elsewhere, in the handler's own transaction."""
+        self._elsewhere.append(claim)
+        self._wake()
         self._unsettled += 1
         self._close(Settled(claim, verdict), lost=False)
+
+    def take_elsewhere(self) -> list[Claim]:
+        """The claims that were settled elsewhere since this was last asked."""
+        ended, self._elsewhere = self._elsewhere, []
+        return ended
+
+    @property
+    def report(self) -> Report:
+        return Report(dict(self.settled), self.lost)
 
     @property
     def unsettled(self) -> int:

@@ -16,8 +16,13 @@ from asyncio.subprocess import Process
 from collections.abc import Callable, Generator, Sequence
 
 from headway.core.clock import monotonic
+from headway.engine.service import Service
+from headway.engine.systemd import NAMES, Systemd
 
 log = logging.getLogger("headway.supervisor")
+
+DRAINED = 10
+"""The exit code of a worker that was drained from afar: it is not to be started again."""
 
 _QUICK = 10.0
 """A worker that lived less than this died of its start, most likely, and would do so again."""
@@ -31,10 +36,11 @@ class Supervisor:
     """Keeps `count` workers running until SIGTERM or SIGINT, then waits for all of them to drain."""
 
     def __init__(
-        self, command: Callable[[int], Sequence[str]], count: int, *, grace: float
+        self, command: Callable[[int, int], Sequence[str]], count: int, *, grace: float
     ) -> None:
-        """`command` makes a worker's command line from the number of its leash."""
+        """`command` makes a worker's command line from its leash and its own number."""
         self._command = command
+        self._systemd = Systemd()
         self._count = count
         self._patience = grace + _AFTER_GRACE
         self._stopping = asyncio.Event()
@@ -47,10 +53,13 @@ class Supervisor:
             loop.add_signal_handler(number, self.stop)
         theirs, ours = os.pipe()
         log.info("starting %d workers", self._count)
+        pulse = _Pulse(self._systemd, self._count)
+        pulse.start()
         try:
             keeping = [asyncio.create_task(self._keep(n, theirs)) for n in range(self._count)]
             return max(await asyncio.gather(*keeping))
         finally:
+            await pulse.stop()
             os.close(ours)
             os.close(theirs)
 
@@ -58,6 +67,7 @@ class Supervisor:
         """Has all workers drain; told again, they are told again, and wait for nobody."""
         if not self._stopping.is_set():
             log.info("draining %d workers", len(self._workers))
+            self._systemd.stopping(f"draining {len(self._workers)} workers")
         self._stopping.set()
         for worker in self._workers:
             _signal(worker, signal.SIGTERM)
@@ -67,7 +77,10 @@ class Supervisor:
         pause = 0.0
         while not self._stopping.is_set():
             began = monotonic()
-            code = await self._one(leash)
+            code = await self._one(leash, number)
+            if code == DRAINED:
+                log.info("worker %d was drained from afar; it is not started again", number)
+                return 0
             if self._stopping.is_set():
                 return 0 if code == 0 else 1
             lived = monotonic() - began
@@ -83,9 +96,13 @@ class Supervisor:
                 await asyncio.wait_for(self._stopping.wait(), pause)
         return 0
 
-    async def _one(self, leash: int) -> int:
+    async def _one(self, leash: int, number: int) -> int:
         """Runs one worker from its start to its end."""
-        worker = await asyncio.create_subprocess_exec(*self._command(leash), pass_fds=[leash])
+        # It is the supervisor that speaks with systemd.
+        environment = {name: value for name, value in os.environ.items() if name not in NAMES}
+        worker = await asyncio.create_subprocess_exec(
+            *self._command(leash, number), pass_fds=[leash], env=environment
+        )
         self._workers.add(worker)
         if self._stopping.is_set():  # while it was being started
             _signal(worker, signal.SIGTERM)
@@ -105,6 +122,20 @@ class Supervisor:
             return await ended
         finally:
             self._workers.discard(worker)
+
+
+class _Pulse(Service):
+    """Says to systemd that there is a supervisor, for as long as its loop turns."""
+
+    def __init__(self, systemd: Systemd, count: int) -> None:
+        super().__init__()
+        self._systemd = systemd
+        self._systemd.ready(f"supervising {count} workers")
+
+    async def turn(self) -> float | None:
+        if self._systemd.watchdog is not None:
+            self._systemd.alive()
+        return self._systemd.watchdog
 
 
 class Leash:

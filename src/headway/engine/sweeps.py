@@ -10,13 +10,14 @@ from typing import Any
 from headway.core.clock import Clock, monotonic
 from headway.engine.scan import ScanBudget
 from headway.engine.service import Service, log
-from headway.store import fleet, jobs
+from headway.store import controls, counts, fleet, jobs
 from headway.store.connect import Target
 from headway.store.jobs import Moment
 from headway.store.link import Link
 from headway.store.statement import Statement
 
 _BATCH = 1000
+_TALLIED = 50_000
 
 
 @dataclass(slots=True)
@@ -49,6 +50,8 @@ def sweeps(target: Target, lease: float) -> list[Sweep]:
             1.0,
             lambda done: f"expired {done} jobs" if done else None,
         ),
+        Sweep("tally", lambda now: counts.tally(_TALLIED, now), 5.0, lambda done: None),
+        Sweep("limits", lambda now: controls.mark_limited(), 5.0, lambda done: None),
         Sweep("forget", lambda now: fleet.forget(now), 300.0, lambda done: None),
         Sweep(
             "partitions",

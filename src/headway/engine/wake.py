@@ -26,7 +26,11 @@ class Wake(Service):
         later: Callable[[], None],
         joined: Callable[[], None],
         room: Callable[[str], None],
+        control: Callable[[], None],
+        opened: Callable[[str, str], None],
         cancel: Callable[[str], None],
+        drain: Callable[[str], None],
+        scheduled: Callable[[], None],
         listening: Callable[[bool], None],
     ) -> None:
         super().__init__()
@@ -35,7 +39,11 @@ class Wake(Service):
         self._later = later
         self._joined = joined
         self._room = room
+        self._control = control
+        self._opened = opened
         self._cancel = cancel
+        self._drain = drain
+        self._scheduled = scheduled
         self._listening = listening
 
     async def turn(self) -> float | None:
@@ -46,6 +54,7 @@ class Wake(Service):
             self._ready(None)
             self._later()
             self._joined()
+            self._scheduled()
             async for payload in self._listener.heard():
                 self._hear(payload)
             return 0
@@ -74,7 +83,16 @@ class Wake(Service):
                 self._joined()
             case "room":
                 self._room(rest)
+            case "control":
+                self._control()
+            case "open":
+                kind, _, name = rest.partition(" ")
+                self._opened(kind, name)
             case "cancel":
                 self._cancel(rest)
+            case "drain":
+                self._drain(rest)
+            case "schedule":
+                self._scheduled()
             case _:
                 pass  # the listener's own voice, or a word of a newer version

@@ -11,27 +11,31 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
-from headway.engine.admitter import Admitter
 from headway.engine.books import Books
 from headway.engine.claimer import Claimer
+from headway.engine.duties import Duties
 from headway.engine.exchange import Exchange
 from headway.engine.executor import Executor
+from headway.engine.health import Health
 from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
 from headway.engine.idle import IdleWatch
 from headway.engine.invoke import Overrides
 from headway.engine.notes import Notes
+from headway.engine.observers import Observers
+from headway.engine.scheduler import Declarations, Declared
 from headway.engine.service import Service, log
-from headway.engine.sweeps import Promoter, Sweeper, sweeps
+from headway.engine.settler import Report
+from headway.engine.slots import check_batches, slots_of
+from headway.engine.turns import EVERY
 from headway.engine.wake import Wake
 from headway.errors import ConfigError
-from headway.store import fleet, jobs
+from headway.store import controls, fleet, jobs
 from headway.store.connect import Target
 from headway.store.link import Link
 from headway.store.rows import Lane
@@ -39,18 +43,6 @@ from headway.store.statement import Statement
 
 _SETTLE_AFTER_GRACE = 10.0
 _ANSWER_AT_CLOSE = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a worker did in its life: verdicts by kind, and claims it lost."""
-
-    settled: Mapping[str, int]
-    lost: int
-
-    @property
-    def total(self) -> int:
-        return sum(self.settled.values())
 
 
 class Worker:
@@ -66,7 +58,12 @@ class Worker:
         clock: Clock,
         max_result: int,
         overrides: Overrides,
+        prepare_child: Callable[[], None],
+        max_wait: float | None = None,
+        declared: Declared | None = None,
     ) -> None:
+        """`prepare_child` is sent to the processes that run tasks, and called there first. `max_wait`
+        is how long a ready job may wait before /readyz mentions it."""
         for definition in definitions.values():
             definition.check()
         self._target = target.named(f"headway worker {os.getpid()}")
@@ -75,16 +72,31 @@ class Worker:
         self._version = version
         self._definitions = definitions
         self._handlers = sorted(definitions)
-        self._queues = dict(options.queues) or {d.queue: 1 for d in definitions.values()}
+        self._dedicated = dict(options.dedicated)
+        self._queues = dict(options.queues)
+        if not options.queues and not options.dedicated:
+            self._queues = {definition.queue: 1 for definition in definitions.values()}
+        self._served = [*self._queues, *self._dedicated]
         if not definitions:
             raise ConfigError("this app has no tasks; import the modules that define them first")
+        check_batches(definitions, self._queues, options)
         processes = options.processes or os.cpu_count() or 1
-        slots_of = {
-            d.handler: slots for d in definitions.values() if (slots := _slots(d, processes))
-        }
-        self._claimer = Claimer(self._queues, self._handlers, slots_of, options.batch)
+        self._claimer = Claimer(
+            self._queues,
+            self._dedicated,
+            self._handlers,
+            slots_of(definitions, processes),
+            options.batch,
+            strict=options.order == "strict",
+        )
         jobs_link = Link(self._target)
-        self._exchange = Exchange(jobs_link, clock, self._claimer, options.batch)
+        self._exchange = Exchange(
+            jobs_link,
+            clock,
+            self._claimer,
+            options.batch,
+            admitted=lambda found: self._duties.admitter.tokens(found),
+        )
         self._books = Books(
             self._target,
             clock,
@@ -96,25 +108,24 @@ class Worker:
             definitions,
             self._exchange.settler,
             slots=options.concurrency,
+            dedicated=self._dedicated,
             processes=processes,
             max_result=max_result,
             overrides=overrides,
+            prepare_child=prepare_child,
             books=self._books,
-            on_end=self._slot_free,
+            on_end=lambda _: self._exchange.wake(),
             on_note=lambda: self._notes.wake(),
         )
         self._exchange.serve(self._executor)
         self._exchange.poll = seconds(options.poll_alone)
-        duties = Link(self._target)
         lease = seconds(options.lease)
-        self._sweeper = Sweeper(duties, clock, sweeps(target, lease))
-        self._promoter = Promoter(duties, clock, seconds(options.poll))
-        self._promoter.poll = seconds(options.poll_alone)
-        self._admitter = Admitter(duties, clock, seconds(options.poll))
-        self._admitter.poll = seconds(options.poll_alone)
-        self._notes = Notes(duties, self._executor)
-        self._duties = duties
-        self._links = [jobs_link, duties]
+        self._link = Link(self._target)
+        """For everything that is not claiming, settling or the lease."""
+        self._duties = Duties(self._link, target, clock, options)
+        self._declarations = Declarations(self._link, clock, declared or Declared())
+        self._notes = Notes(self._link, self._executor)
+        self._links = [jobs_link, self._link]
         # A beat that is not answered in time must leave time for another.
         beats = Link(self._target, patience=max(1.0, lease / BEATS_PER_LEASE))
         self._heartbeat = Heartbeat(
@@ -126,11 +137,22 @@ class Worker:
             trust=self._trust,
             duty=self._on_duty,
             reconnect=self._cut,
+            listening=lambda: self._health.listening,
+            drain=self.drain,
         )
+        parts = (self._executor, self._exchange, self._heartbeat, jobs_link)
+        self._health = Health(*parts, version=version, slots=self._slots, lease=lease)
+        self._observers = Observers(self._health, self._target, clock, max_wait)
+        self.drained_from_afar = False
+        """It was asked to drain by someone else, through the database."""
         self._wake: Wake | None = None
-        self._slots_of = slots_of
         self._watch: IdleWatch | None = None
         self._stop = asyncio.Event()
+
+    @property
+    def _slots(self) -> int:
+        shared = self._options.concurrency if self._queues else 0
+        return shared + sum(self._dedicated.values())
 
     @property
     def id(self) -> int:
@@ -138,7 +160,7 @@ class Worker:
 
     @property
     def report(self) -> Report:
-        return Report(dict(self._exchange.settler.settled), self._exchange.settler.lost)
+        return self._exchange.settler.report
 
     def stop(self) -> None:
         """Begins to drain; `run` returns when that is done. Told again, it waits for nobody."""
@@ -146,19 +168,35 @@ class Worker:
             self._executor.stop_all("shutdown")
         self._stop.set()
 
-    async def run(self, *, signals: bool = False) -> Report:
-        """Serves until `stop`, or SIGTERM or SIGINT if `signals` are to be heeded."""
+    def drain(self, worker: str = "") -> None:
+        """As `stop` for the first time, however often: someone asked this worker, or the one named."""
+        if worker in ("", str(self._heartbeat.worker_id)) and not self._stop.is_set():
+            log.info("worker %d was asked to drain", self._heartbeat.worker_id)
+            self.drained_from_afar = True
+            self._stop.set()
+
+    async def run(self, *, signals: bool = False, process: int = 0) -> Report:
+        """Serves until `stop`, or SIGTERM or SIGINT if `signals` are to be heeded.
+
+        Of several processes under a supervisor each has its number, `process`, and answers about its
+        health as many ports further on.
+        """
         loop = asyncio.get_running_loop()
         heeded = (signal.SIGTERM, signal.SIGINT) if signals else ()
         for number in heeded:
             loop.add_signal_handler(number, self.stop)
         try:
-            await self._duties.verify()
-            await self._duties.run(fleet.declare(self._definitions.values()))
+            if self._watch is None:
+                self._observers.start(self._options.health, process, self._served)
+            await self._link.verify()
+            await self._link.run(fleet.declare(self._definitions.values()))
+            limits = controls.declare(self._target, self._definitions.values())
+            await self._link.run_all(limits, controls.mark_limited())
+            await self._declarations.declare()
             services = self._services()
             for service in services:
                 service.start()
-            log.info("serving %s with %d slots", ", ".join(self._queues), self._options.concurrency)
+            log.info("serving %s with %d slots", ", ".join(self._served), self._slots)
             try:
                 await self._stop.wait()
             except asyncio.CancelledError:
@@ -169,6 +207,7 @@ class Worker:
                 await self._close(services)
             return self.report
         finally:
+            await self._observers.stop()
             for number in heeded:
                 loop.remove_signal_handler(number)
 
@@ -176,10 +215,12 @@ class Worker:
         """Serves until nothing is ready, running or due."""
         self._watch = IdleWatch(
             Link(self._target),
-            lambda: jobs.idle(list(self._queues), self._handlers, self._clock.now()),
+            lambda: jobs.idle(
+                None if EVERY in self._queues else self._served, self._handlers, self._clock.now()
+            ),
             self._executor,
             self._exchange.settler,
-            between=self._look_again,
+            between=self._duties.look_again,
             idle=self.stop,
         )
         return await self.run()
@@ -190,9 +231,8 @@ class Worker:
         services: list[Service] = [
             self._heartbeat,
             self._exchange,
-            self._promoter,
-            self._admitter,
-            self._sweeper,
+            *self._duties.services,
+            self._declarations,
             self._notes,
         ]
         channel = self._target.work_channel
@@ -201,13 +241,19 @@ class Worker:
                 self._target,
                 channel,
                 ready=self._ready,
-                later=self._promoter.hint,
-                joined=self._admitter.hint,
-                room=self._admitter.room,
+                later=self._duties.promoter.hint,
+                joined=self._duties.admitter.hint,
+                room=self._duties.admitter.room,
+                control=self._control,
+                opened=self._opened,
                 cancel=lambda job_id: self._executor.stop(job_id, "cancel"),
+                drain=self.drain,
+                scheduled=self._duties.scheduler.hint,
                 listening=self._listening,
             )
             services.append(self._wake)
+        else:
+            self._health.listening = False
         if self._watch is not None:
             services.append(self._watch)
         return services
@@ -216,20 +262,19 @@ class Worker:
         return fleet.register(
             f"{socket.gethostname()}:{os.getpid()}",
             self._version,
-            self._options.concurrency,
-            list(self._queues),
+            self._slots,
+            self._served,
             self._handlers,
             seconds(self._options.lease),
             self._clock.now(),
+            schedules=self._declarations.names,
         )
 
     def _trust(self, worker_id: int) -> None:
         self._exchange.worker_id = worker_id
         self._exchange.wake()
-
-    def _look_again(self) -> None:
-        self._promoter.wake()
-        self._admitter.wake()
+        self._declarations.registered(worker_id)
+        self._observers.look()
 
     def _cut(self) -> None:
         """Waits no longer for answers that are under way; whoever asked does so again."""
@@ -239,30 +284,35 @@ class Worker:
             self._wake.cut()
 
     def _on_duty(self, ours: bool) -> None:
-        self._sweeper.duty(ours)
-        self._promoter.duty(ours)
-        self._admitter.duty(ours)
+        self._health.on_duty = ours
+        self._duties.assign(ours)
 
     def _ready(self, lane: Lane | None) -> None:
         if self._claimer.hint(lane):
             self._exchange.wake()
 
-    def _listening(self, listening: bool) -> None:
-        poll = seconds(self._options.poll if listening else self._options.poll_alone)
-        for service in (self._exchange, self._promoter, self._admitter):
-            service.poll = poll
-            service.wake()  # it may be asleep for longer than that
+    def _control(self) -> None:
+        """A pause or a limit has changed: what was held up may run."""
+        self._ready(None)
+        self._duties.admitter.hint()
 
-    def _slot_free(self, definition: Definition) -> None:
-        if definition.handler in self._slots_of:
-            self._claimer.hint()
-        self._exchange.wake()
+    def _opened(self, kind: str, name: str) -> None:
+        if self._claimer.open((kind, name)):
+            self._exchange.wake()
+
+    def _listening(self, listening: bool) -> None:
+        self._health.listening = listening
+        poll = seconds(self._options.poll if listening else self._options.poll_alone)
+        self._exchange.poll = poll
+        self._exchange.wake()  # it may be asleep for longer than that
+        self._duties.poll_every(poll)
 
     # -- ending -----------------------------------------------------------------------------------
 
     async def _drain(self) -> None:
         """Lets what runs finish; what has not started goes back at once (G11)."""
         log.info("draining, with %d jobs under way", len(self._executor.running))
+        self._observers.draining()
         try:
             async with asyncio.timeout(seconds(self._options.grace)):
                 await self._exchange.drain()
@@ -291,17 +341,10 @@ class Worker:
             late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
             await self._retire()
             late.cancel()
-        await self._duties.close()
+        await self._link.close()
 
     async def _retire(self) -> None:
         try:
-            await self._duties.run(fleet.retire(self._exchange.worker_id, self._clock.now()))
+            await self._link.run(fleet.retire(self._exchange.worker_id, self._clock.now()))
         except Exception as error:
             log.warning("could not sign off, the lease will end by itself: %s", error)
-
-
-def _slots(definition: Definition, processes: int) -> int | None:
-    """How many of a task may run at once here, if fewer than the worker's slots."""
-    if definition.executor == "process":
-        return min(definition.slots or processes, processes)
-    return definition.slots

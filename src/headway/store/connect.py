@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -29,6 +30,11 @@ AsyncLink = AsyncConnection[TupleRow]
 SyncLink = Connection[TupleRow]
 
 _CONNECT_WITHIN = 5
+
+# What libpq quotes of a DSN that it cannot read may be a password; the name of an option is none.
+_NAMES_AN_OPTION = re.compile(r'invalid (?:connection option|URI query parameter:) "\w+"')
+_QUOTED_OF_IT = re.compile(r'(?s) after ".*"(?= in connection info string)|: ".*"$')
+_PORTS = re.compile(r"[\d,]*", re.ASCII)
 
 _DEFAULTS: dict[str, str | int] = {
     "connect_timeout": _CONNECT_WITHIN,
@@ -84,12 +90,20 @@ def complete_dsn(dsn: str) -> str:
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
-        raise ConfigError(
-            f"the DSN cannot be read ({' '.join(str(error).split())}); write it like "
-            "postgresql://user:password@host:5432/database"
-        ) from None
+        words = " ".join(str(error).split())
+        if not _NAMES_AN_OPTION.fullmatch(words):
+            words = _QUOTED_OF_IT.sub("", words)
+        raise _unreadable(words) from None
+    if not _PORTS.fullmatch(str(given.get("port") or "")):
+        raise _unreadable("its port is no number; write / as %2F in a password")
     return make_conninfo(
         dsn, **{key: value for key, value in _DEFAULTS.items() if key not in given}
+    )
+
+
+def _unreadable(why: str) -> ConfigError:
+    return ConfigError(
+        f"the DSN cannot be read ({why}); write it like postgresql://user:password@host:5432/database"
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from headway.core import codec
 from headway.core.failure import Envelope
 from headway.core.verdict import Verdict
-from headway.store.rows import Claim, Lane
+from headway.store.rows import Claim
 
 
 class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -40,14 +40,23 @@ class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     carried: codec.Raw | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One line of a claim: up to `room` jobs of these handlers from a lane, behind a cursor."""
+class Ask(msgspec.Struct):
+    """One line of a claim: up to `n` jobs of the handlers `t` at priority `p`, behind the cursor `s`.
+    `o` is for a handler that has the line to itself, as one with a limit must."""
 
-    lane: Lane
-    cursor: int
-    room: int
-    handlers: tuple[str, ...]
+    p: int
+    s: int
+    n: int
+    t: tuple[str, ...]
+    o: bool = False
+
+
+class Share(msgspec.Struct):
+    """A queue's part of a claim: at most `n` jobs over its lines, in their order."""
+
+    q: str
+    n: int
+    l: list[Ask]  # noqa: E741
 
 
 @dataclass(slots=True)

@@ -55,6 +55,9 @@ def is_passing(error: BaseException) -> bool:
     if state is None:
         # No answer from the server: the connection broke, or could not be made.
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    if isinstance(error, pg.CheckViolation) and error.diag.table_name:
+        # Not of a rule with a name: its partition was attached while the row was on its way to another.
+        return error.diag.constraint_name is None
     return state in _PASSING_STATES or state.startswith(_PASSING_CLASSES)
 
 
@@ -76,6 +79,11 @@ def translate(error: BaseException) -> HeadwayError:
     refused = DatabaseError(words)
     refused.sqlstate = getattr(error, "sqlstate", None)
     return refused
+
+
+def is_held_up(error: BaseException) -> bool:
+    """Whether what was refused waited too long for a lock: someone's transaction is open."""
+    return isinstance(error.__cause__, pg.LockNotAvailable)
 
 
 def is_about_data(error: BaseException) -> bool:

@@ -21,14 +21,17 @@ def register(
     tasks: Sequence[str],
     lease: float,
     now: Moment,
+    *,
+    schedules: Sequence[str] = (),
 ) -> Statement[int]:
-    """A new worker; the answer is its id."""
+    """A new worker; the answer is its id. `schedules` are the names of those that its code declares."""
     params: dict[str, Any] = {
         "name": name,
         "version": version,
         "slots": slots,
         "queues": codec.encode_document(queues),
         "tasks": codec.encode_document(tasks),
+        "schedules": codec.encode_document(schedules),
         "lease": lease,
         "now": now,
     }
@@ -37,22 +40,31 @@ def register(
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat found: whether the sweeps are this worker's duty, and for how long (seconds)
-    they were someone's before it."""
+    """What a heartbeat found: whether the sweeps are this worker's duty, for how long (seconds) they
+    were someone's before it, and whether the worker was asked to drain."""
 
     duty: bool
     duty_runs_for: float | None
+    draining: bool = False
 
 
-def heartbeat(worker: int, lease: float, now: Moment) -> Statement[Beat | None]:
-    """Extends a worker's lease; none if it was too late."""
-    params = {"worker": worker, "lease": lease, "now": now}
+def heartbeat(
+    worker: int, lease: float, now: Moment, *, listening: bool | None = None
+) -> Statement[Beat | None]:
+    """Extends a worker's lease, and notes whether it hears notifications; none if it was too late."""
+    params = {"worker": worker, "lease": lease, "now": now, "listening": listening}
     return Statement("writes/heartbeat", params, _beat)
 
 
 def retire(worker: int, now: Moment) -> Statement[bool]:
     """Ends a worker's lease now."""
     return Statement("writes/retire_worker", {"worker": worker, "now": now}, exists)
+
+
+def drain(target: Target, worker: int, now: Moment) -> Statement[bool]:
+    """Asks a worker to drain; false if there is no such worker alive."""
+    params = {"worker": worker, "now": now, "channel": target.work_channel}
+    return Statement("writes/drain_worker", params, exists)
 
 
 def forget(now: Moment) -> Statement[int]:
@@ -85,18 +97,6 @@ def declare(definitions: Iterable[Definition]) -> Statement[int]:
 def partitions(now: Moment) -> Statement[tuple[int, int]]:
     """Makes partitions ahead and drops those of which nothing is kept: how many of each."""
     return Statement("writes/partitions", {"now": now}, lambda rows: (rows[0][0], rows[0][1]))
-
-
-def pause(queue: str, by: str | None, reason: str | None, now: Moment) -> Statement[bool]:
-    """Stops claims from a queue."""
-    params = {"queue": queue, "by": by, "reason": reason, "now": now}
-    return Statement("writes/pause_queue", params, exists)
-
-
-def resume(target: Target, queue: str) -> Statement[bool]:
-    """Opens a paused queue; false if it was not paused."""
-    params = {"queue": queue, "channel": target.work_channel}
-    return Statement("writes/resume_queue", params, exists)
 
 
 def _beat(rows: Sequence[Row]) -> Beat | None:

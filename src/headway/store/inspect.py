@@ -13,6 +13,7 @@ from headway.store.rows import (
     AttemptRow,
     FailedRow,
     JobRow,
+    QueueMetrics,
     QueueRow,
     ServerRow,
     SuccessorRow,
@@ -95,6 +96,12 @@ def matching(
 def queues(now: Moment) -> Statement[list[QueueRow]]:
     """Every queue with jobs or settings."""
     return Statement("reads/queues", {"now": now}, lambda rows: [QueueRow(*row) for row in rows])
+
+
+def metrics(queue: str | None, now: Moment) -> Statement[list[QueueMetrics]]:
+    """What a queue holds and what came of its jobs; none: of every queue that has or had some."""
+    params = {"queue": queue, "now": now}
+    return Statement("reads/metrics", params, lambda rows: [QueueMetrics(*row) for row in rows])
 
 
 def workers(now: Moment) -> Statement[list[WorkerRow]]:

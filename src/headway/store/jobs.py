@@ -10,8 +10,8 @@ from uuid import UUID
 from headway.core import codec
 from headway.store import documents
 from headway.store.connect import Target
-from headway.store.documents import Ask, NewJob, Settled
-from headway.store.rows import Claim, Joined, Lane, Lanes, OutcomeRow, Promotion
+from headway.store.documents import NewJob, Settled, Share
+from headway.store.rows import Admission, Claim, Joined, Lane, Lanes, Line, OutcomeRow, Promotion
 from headway.store.statement import Row, Statement, count, exists
 
 Moment = datetime | None
@@ -28,13 +28,9 @@ def withdraw(ids: Sequence[str]) -> Statement[int]:
     return Statement("moves/withdraw", {"ids": codec.encode_document(ids)}, len)
 
 
-def claim(worker: int, asks: Iterable[Ask], room: int, now: Moment) -> Statement[list[Claim]]:
-    """Claims up to `room` jobs over all lanes asked, in their order."""
-    lanes = [
-        {"q": a.lane.queue, "p": a.lane.priority, "s": a.cursor, "n": a.room, "t": a.handlers}
-        for a in asks
-    ]
-    params = {"lanes": codec.encode_document(lanes), "worker": worker, "room": room, "now": now}
+def claim(worker: int, shares: Sequence[Share], now: Moment) -> Statement[list[Claim]]:
+    """Claims what is asked for of each queue; the highest priority first, then the oldest."""
+    params = {"shares": codec.encode_document(shares), "worker": worker, "now": now}
     return Statement("moves/claim", params, _claims)
 
 
@@ -77,10 +73,14 @@ def lock_keys(keys: Collection[str]) -> Statement[int]:
     return Statement("writes/lock_keys", {"keys": codec.encode_document(list(keys))}, count)
 
 
-def admit(target: Target, keys: Collection[str]) -> Statement[int]:
-    """Makes ready what has room under these keys; how many."""
-    params = {"keys": codec.encode_document(list(keys)), "channel": target.work_channel}
-    return Statement("moves/admit", params, count)
+def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[list[Admission]]:
+    """Makes ready what has room under these keys."""
+    params = {
+        "keys": codec.encode_document(list(keys)),
+        "channel": target.work_channel,
+        "now": now,
+    }
+    return Statement("moves/admit", params, lambda rows: [Admission(*row[:3]) for row in rows])
 
 
 def ring_room(target: Target, keys: Collection[str]) -> Statement[int]:
@@ -94,13 +94,10 @@ def joined(since: int, limit: int) -> Statement[Joined]:
     return Statement("reads/joined", {"since": since, "limit": limit}, _joined)
 
 
-def lines(key: str, limit: int) -> Statement[list[tuple[str, bool]]]:
+def lines(key: str, limit: int, now: Moment) -> Statement[list[Line]]:
     """The keys behind `key` that have a line, each with whether there is room under it."""
-    return Statement(
-        "reads/lines",
-        {"key": key, "limit": limit},
-        lambda rows: [(row[0], bool(row[1])) for row in rows],
-    )
+    params = {"key": key, "limit": limit, "now": now}
+    return Statement("reads/lines", params, lambda rows: [Line(*row) for row in rows])
 
 
 def promote(target: Target, since: Moment, limit: int, now: Moment) -> Statement[Promotion]:
@@ -192,6 +189,11 @@ def lanes(queues: Sequence[str]) -> Statement[Lanes]:
     return Statement("reads/lanes", {"queues": codec.encode_document(queues)}, _lanes)
 
 
+def all_lanes() -> Statement[Lanes]:
+    """Which lanes have ready jobs, of whatever queues there are."""
+    return Statement("reads/all_lanes", {}, _lanes)
+
+
 def held(claims: Sequence[Claim]) -> Statement[dict[str, bool]]:
     """Of these claims, the ids that still hold, each with whether it was asked to stop."""
     document = [{"i": claim.id, "c": claim.number} for claim in claims]
@@ -204,10 +206,10 @@ def orphans(worker: int, known: Iterable[str]) -> Statement[list[Claim]]:
     return Statement("reads/orphans", params, _claims)
 
 
-def idle(queues: Sequence[str], tasks: Sequence[str], now: Moment) -> Statement[bool]:
-    """Whether nothing of these tasks can run or runs now."""
+def idle(queues: Sequence[str] | None, tasks: Sequence[str], now: Moment) -> Statement[bool]:
+    """Whether nothing of these tasks can run or runs now, in these queues or (none) in any."""
     params = {
-        "queues": codec.encode_document(queues),
+        "queues": None if queues is None else codec.encode_document(queues),
         "tasks": codec.encode_document(tasks),
         "now": now,
     }

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from psycopg import AsyncCursor
 
+from headway.core.clock import monotonic
 from headway.errors import HeadwayError
 from headway.store import connect, migrate
 from headway.store.connect import AsyncLink, Target
@@ -35,6 +36,11 @@ class Link:
         self._patience = patience
         self._conn: AsyncLink | None = None
         self._turn = asyncio.Lock()
+        self.round_trips = 0
+        """Those that were answered, and what they took together, in seconds."""
+        self.seconds = 0.0
+        self.connected_in: float | None = None
+        """What it took to make the newest connection, in seconds."""
 
     async def run(self, statement: Statement[R]) -> R:
         """The answer of one statement."""
@@ -46,8 +52,12 @@ class Link:
         async with self._turn:
             try:
                 conn = await self._connection()
+                began = monotonic()
                 with connect.answer_within(conn, self._patience):
-                    return await _send(conn, statements, self.target.schema)
+                    answers = await _send(conn, statements, self.target.schema)
+                self.round_trips += 1
+                self.seconds += monotonic() - began
+                return answers
             except HeadwayError:
                 await self._drop()
                 raise
@@ -84,7 +94,9 @@ class Link:
 
     async def _connection(self) -> AsyncLink:
         if self._conn is None or self._conn.closed:
+            began = monotonic()
             self._conn = await connect.connect(self.target)
+            self.connected_in = monotonic() - began
         return self._conn
 
     async def _drop(self) -> None:

@@ -9,7 +9,7 @@ pooler lets it through, together with the statement's reply.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing, closing
 
 from psycopg import sql
@@ -100,7 +100,7 @@ class Listener:
 
 
 class SyncListener:
-    """Waits for one job to end, in a thread: told by notification, or looking now and then."""
+    """Waits for news, in a thread: told by notification, or looking now and then."""
 
     def __init__(self, target: Target, channel: str | None) -> None:
         self._target = target
@@ -120,17 +120,25 @@ class SyncListener:
     def __exit__(self, *error: object) -> None:
         self._deafen()
 
+    @property
+    def hears(self) -> bool:
+        """Whether anything can be heard."""
+        return self._conn is not None
+
     def wait(self, payload: str, tries: int, most: float | None) -> None:
         """Returns when `payload` was heard, or when it is time to look."""
-        seconds = patience(self._conn is not None, tries)
-        seconds = seconds if most is None else min(seconds, most)
+        seconds = patience(self.hears, tries)
+        self.wait_until(payload.__eq__, seconds if most is None else min(seconds, most))
+
+    def wait_until(self, wanted: Callable[[str], bool], seconds: float) -> None:
+        """Returns when something wanted was heard, or after so long."""
         if self._conn is None:
             time.sleep(seconds)
             return
         try:
             with closing(self._conn.notifies(timeout=seconds)) as notifications:
                 for notification in notifications:
-                    if notification.payload == payload:
+                    if wanted(notification.payload):
                         return
         except DRIVER_ERRORS:
             self._deafen()

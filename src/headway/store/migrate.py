@@ -147,7 +147,9 @@ def check(applied: dict[int, str], schema: str) -> None:
 
 def run_sync(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
     """Applies what is pending, and makes roles if asked to; the names of what was applied."""
-    with psycopg.connect(dsn) as conn:
+    with psycopg.connect(
+        dsn, prepare_threshold=None
+    ) as conn:  # a pooler would keep what is prepared
         conn.isolation_level = _ISOLATION
         plan = steps(schema, roles)
         try:
@@ -162,7 +164,7 @@ def run_sync(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
 
 async def run(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
     """Applies what is pending, and makes roles if asked to; the names of what was applied."""
-    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+    async with await psycopg.AsyncConnection.connect(dsn, prepare_threshold=None) as conn:
         await conn.set_isolation_level(_ISOLATION)
         plan = steps(schema, roles)
         try:

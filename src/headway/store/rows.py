@@ -74,6 +74,24 @@ class Joined:
     count: int
 
 
+class Admission(NamedTuple):
+    """What admitting under a key came to."""
+
+    key: str
+    admitted: int
+    token_in: float | None
+    """Where the key has a rate, or a pause that ends by itself: in how many seconds there may be room."""
+
+
+class Line(NamedTuple):
+    """A key that has a line, and whether there is room for the first in it."""
+
+    key: str
+    room: bool
+    token_in: float | None
+    """Where only a token is missing: in how many seconds there is one."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobRow:
     """One job, live or archived. `error` and `result` are there once it has ended."""
@@ -213,6 +231,37 @@ class QueueRow:
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+    paused_until: datetime | None
+    """When it opens by itself; none if someone has to resume it."""
+    concurrency: int | None
+    """How many of it run at once, in the whole fleet."""
+    rate: float | None
+    """How many start in a second."""
+    burst: int | None
+    estimated: bool
+    """There are too many jobs to be counted: some of the numbers are those of a while ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMetrics:
+    """What a queue holds, and how many of its jobs ever came to which end (each time they did)."""
+
+    name: str
+    ready: int
+    scheduled: int
+    blocked: int
+    running: int
+    waiting: int
+    oldest_ready_age: float | None
+    """Seconds since when the oldest ready job could have run; none if none is ready."""
+    newest_ready_age: float | None
+    succeeded: int
+    failed: int
+    cancelled: int
+    expired: int
+    estimated: bool
+    """There are too many jobs to be counted: some of the numbers are those of `as_of`."""
+    as_of: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +277,9 @@ class WorkerRow:
     alive: bool
     silent_for: float
     sweeps: bool
+    draining: bool
+    listening: bool | None
+    """Whether it hears notifications; none if it has not said."""
 
     @classmethod
     def of(cls, row: Row) -> WorkerRow:

@@ -31,21 +31,21 @@ select id, task, queue, step, {schema}.label(state), priority, attempt, max_atte
 from {schema}.archive;
 
 create or replace view {schema}.queues as
-select coalesce(j.name, q.name) as queue,
+select coalesce(j.queue, q.name) as queue,
        coalesce(j.ready, 0) as ready, coalesce(j.scheduled, 0) as scheduled,
        coalesce(j.blocked, 0) as blocked, coalesce(j.running, 0) as running,
        coalesce(j.waiting, 0) as waiting, j.oldest_ready_at,
-       q.paused_at is not null as paused, q.paused_at, q.paused_by, q.pause_reason
-from (
-  select queue as name,
-         count(*) filter (where state = 'r') as ready,
-         count(*) filter (where state = 's') as scheduled,
-         count(*) filter (where state = 'b') as blocked,
-         count(*) filter (where state = 'x') as running,
-         count(*) filter (where state = 'w') as waiting,
-         min(run_at) filter (where state = 'r') as oldest_ready_at
-  from {schema}.job group by queue) j
-full join {schema}.queue q on q.name = j.name;
+       q.paused_at is not null as paused, q.paused_at, q.paused_by, q.pause_reason, q.paused_until,
+       q.concurrency, q.rate, q.burst, coalesce(j.estimated, false) as estimated
+from {schema}.live_jobs() j
+full join (
+  select name, concurrency, rate, burst, pause.*
+  from {schema}.control c
+  left join lateral (
+    -- A pause whose moment has passed is none.
+    select c.paused_at, c.paused_by, c.pause_reason, c.paused_until
+    where c.paused_at is not null and coalesce(c.paused_until > now(), true)) pause on true
+  where kind = 'queue') q on q.name = j.queue;
 
 comment on view {schema}.jobs is 'Every job, live and archived alike. Stable: columns are only added.';
 comment on view {schema}.queues is 'Every queue with jobs or settings, and what waits in it. Stable: columns are only added.';

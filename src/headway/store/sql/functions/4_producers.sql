@@ -79,14 +79,14 @@ begin
   end if;
   select string_agg(quote_literal(name), ', ') into unknown from jsonb_object_keys(given) name
   where name not in ('id', 'task', 'step', 'input', 'queue', 'delay', 'at', 'priority', 'max_attempts', 'ttl', 'headers',
-    'concurrency_key', 'concurrency_limit', 'ordered', 'unique_key', 'on_taken', 'scope', 'period');
+    'concurrency_key', 'concurrency_limit', 'ordered', 'unique_key', 'on_taken', 'scope', 'period', 'limit_key');
   if unknown is not null then
     perform {schema}.refuse(format('a job has no %s', unknown),
       'The names are those of the parameters of enqueue; what the task is called with goes into "input".');
   end if;
   select * into call from jsonb_to_record(given) as c(id uuid, task text, step text, input jsonb, queue text,
     at timestamptz, priority integer, max_attempts integer, headers jsonb, concurrency_key text,
-    concurrency_limit integer, ordered boolean, unique_key text, on_taken text, scope text);
+    concurrency_limit integer, ordered boolean, unique_key text, on_taken text, scope text, limit_key text);
   delay := {schema}.seconds_of('delay', given -> 'delay');
   ttl := {schema}.seconds_of('ttl', given -> 'ttl');
   period := {schema}.seconds_of('period', given -> 'period');
@@ -96,6 +96,7 @@ begin
   perform {schema}.check_name('step', call.step);
   perform {schema}.check_name('concurrency_key', call.concurrency_key, false);
   perform {schema}.check_name('unique_key', call.unique_key, false);
+  perform {schema}.check_name('limit_key', call.limit_key, false);
   if strpos(call.task, '/') > 0 or strpos(call.step, '/') > 0 then
     perform {schema}.refuse(format('task %L, step %L: a / parts a flow from its step', call.task, call.step),
       'Give the flow as the task, and where it starts as the step.');
@@ -123,6 +124,9 @@ begin
   if call.concurrency_key is null and (call.concurrency_limit is not null or call.ordered) then
     perform {schema}.refuse('concurrency_limit and ordered say how many of a key run at once, and no key is given',
       'Give concurrency_key, too.');
+  end if;
+  if call.limit_key is not null and call.concurrency_key is not null then
+    perform {schema}.refuse('limit_key and concurrency_key are both given', 'A job waits behind one key; give one of them.');
   end if;
   if call.concurrency_limit not between 1 and 32000 then
     perform {schema}.refuse(format('concurrency_limit %s is out of range', call.concurrency_limit),
@@ -162,7 +166,10 @@ begin
     'priority', coalesce(call.priority, stood.priority, known.priority, 0),
     'max_attempts', coalesce(call.max_attempts, stood.max_attempts, known.max_attempts, 5),
     'headers', nullif(call.headers, '{}'),
-    'key', call.concurrency_key, 'key_limit', call.concurrency_limit, 'ordered', call.ordered,
+    -- A key of the task's own limit, as core/definition.py names it; its numbers are what is said of each.
+    'key', case when call.limit_key is not null then concat_ws('/', call.task, nullif(call.step, ''), call.limit_key)
+                else call.concurrency_key end,
+    'key_limit', case when call.limit_key is not null then 0 else call.concurrency_limit end, 'ordered', call.ordered,
     'unique_key', call.unique_key, 'on_taken', coalesce(call.on_taken, 'skip'), 'period', period,
     -- Only a job that waits can be replaced.
     'until_claimed', coalesce(call.scope = 'waiting' or call.on_taken = 'replace', false));
@@ -202,20 +209,22 @@ begin
     from jsonb_array_elements(_jobs) with ordinality g(job, place) order by g.place;
 end $$;
 
+drop function if exists {schema}.enqueue(text, jsonb, text, interval, timestamptz, integer, integer, interval, jsonb,
+  text, integer, boolean, text, text, text, interval, uuid, text);
 create or replace function {schema}.enqueue(
   task text, input jsonb default '{}', queue text default null, delay interval default null,
   at timestamptz default null, priority integer default null, max_attempts integer default null,
   ttl interval default null, headers jsonb default null, concurrency_key text default null,
   concurrency_limit integer default null, ordered boolean default null, unique_key text default null,
   on_taken text default 'skip', scope text default 'unfinished', period interval default null,
-  id uuid default null, step text default null) returns uuid
+  id uuid default null, step text default null, limit_key text default null) returns uuid
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   select made from {schema}.enqueue_many(jsonb_build_array(jsonb_build_object(
     'task', task, 'step', step, 'input', input, 'queue', queue, 'delay', extract(epoch from delay),
     'at', at, 'priority', priority, 'max_attempts', max_attempts, 'ttl', extract(epoch from ttl), 'headers', headers,
     'concurrency_key', concurrency_key, 'concurrency_limit', concurrency_limit, 'ordered', ordered,
     'unique_key', unique_key, 'on_taken', on_taken, 'scope', scope, 'period', extract(epoch from period),
-    'id', id))) made
+    'id', id, 'limit_key', limit_key))) made
 $$;
 
 create or replace view {schema}.inbox as
@@ -223,7 +232,7 @@ select null::text as task, null::jsonb as input, null::text as queue, null::inte
        null::timestamptz as at, null::integer as priority, null::integer as max_attempts, null::interval as ttl,
        null::jsonb as headers, null::text as concurrency_key, null::integer as concurrency_limit,
        null::boolean as ordered, null::text as unique_key, null::text as on_taken, null::text as scope,
-       null::interval as period, null::uuid as id, null::text as step
+       null::interval as period, null::uuid as id, null::text as step, null::text as limit_key
 where false;
 
 create or replace function {schema}.take_from_inbox() returns trigger
@@ -231,7 +240,7 @@ language plpgsql as $$
 begin
   new.id := {schema}.enqueue(new.task, new.input, new.queue, new.delay, new.at, new.priority, new.max_attempts,
     new.ttl, new.headers, new.concurrency_key, new.concurrency_limit, new.ordered, new.unique_key, new.on_taken,
-    new.scope, new.period, new.id, new.step);
+    new.scope, new.period, new.id, new.step, new.limit_key);
   return new;
 end $$;
 
@@ -261,6 +270,7 @@ comment on column {schema}.inbox.headers is 'A JSON object of texts that travels
 comment on column {schema}.inbox.concurrency_key is 'Only so many jobs of one key run at once (concurrency_limit).';
 comment on column {schema}.inbox.concurrency_limit is 'How many; 1 if left open.';
 comment on column {schema}.inbox.ordered is 'Whether jobs of the key run in the order of their making, also through retries.';
+comment on column {schema}.inbox.limit_key is 'The key under the task''s own limit, where that is by key: Limit(key=...).';
 comment on column {schema}.inbox.unique_key is 'Of jobs of one task with this key only one is there at a time.';
 comment on column {schema}.inbox.on_taken is 'When it is taken: skip (return the job that has it), replace (its input and moment), reject (an error).';
 comment on column {schema}.inbox.scope is 'How long it is taken: while the job is unfinished, or while it is waiting to be claimed.';

@@ -1,19 +1,28 @@
 -- Running jobs from any language: claim, work, settle. Every write is fenced by (id, claim number), as the
 -- engine's are, and is the engine's own text. Time is clock_timestamp(): the transaction may have begun long
 -- before the claim.
+-- What consumers call turns sequential scans off for as long as it runs, as the engine does on its connections: a
+-- plan made while the table was short is kept by their session, and would walk a long one. What is about one
+-- job turns off those joins, too, that read a table to its end.
 
 create or replace function {schema}.claim(
   queue text, count integer default 1, lease interval default '30 s', tasks text[] default null)
 returns table (id uuid, claim integer, task text, step text, attempt integer, max_attempts integer,
                priority integer, input jsonb, headers jsonb, carried jsonb, key text)
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   _now timestamptz := clock_timestamp();
   _queues jsonb := jsonb_build_array(queue);
   _room integer := count;
-  _lanes jsonb;
+  _tasks jsonb;
+  _counting boolean := false;
+  _shares jsonb;
   _worker bigint;
+  bound text[];
+  lane record;
+  taken record;
+  claimed integer := 0;
   moment bigint := extract(epoch from _now) * 1000;
 begin
   perform {schema}.check_name('queue', coalesce(queue, ''));
@@ -28,26 +37,57 @@ begin
     perform setval('{schema}.swept', moment);
     perform {schema}.sweep();
   end if;
-  select jsonb_agg(jsonb_build_object('q', found.queue, 'p', found.priority, 's', 0, 'n', _room, 't', to_jsonb(tasks))
-                   order by found.priority desc) into _lanes
-  from (
-    {read lanes}
-  ) found where found.queue is not null;
-  if _lanes is null or exists (select 1 from {schema}.queue q where q.name = _queues ->> 0 and q.paused_at is not null) then
+  if {schema}.paused('queue', queue, _now) then
     return;
   end if;
-  insert into {schema}.worker (name, version, slots, queues, tasks, started_at, seen_at, expires_at)
-  values ('sql ' || pg_backend_pid() || coalesce(' ' || nullif(current_setting('application_name'), ''), ''), 'sql',
-          _room, _queues, coalesce(to_jsonb(tasks), '[]'), _now, _now, _now + lease)
-  returning id into _worker;
-  return query
-    with claimed as (
+  -- Tasks with a limit are asked for one by one; null stands for all the others.
+  select array_agg(c.name order by c.name) into bound from {schema}.control c
+  where c.kind = 'task' and (c.concurrency is not null or c.rate is not null)
+    and (tasks is null or c.name = any (tasks));
+  _tasks := coalesce(to_jsonb(bound), '[]');
+  for lane in
+    select found.priority from (
+      {read lanes}
+    ) found where found.queue is not null order by found.priority desc
+  loop
+    if _worker is null then
+      -- A limit that someone else has is passed by, as the engine does. What is counted behind the lock must be
+      -- newer than the lock: where it is not, all of them are.
+      if current_setting('transaction_isolation') = 'read committed' then
+        perform from (
+          {write lock_limits}
+        ) locked;
+      end if;
+      insert into {schema}.worker (name, version, slots, queues, tasks, started_at, seen_at, expires_at)
+      values ('sql ' || pg_backend_pid() || coalesce(' ' || nullif(current_setting('application_name'), ''), ''), 'sql',
+              _room, _queues, coalesce(to_jsonb(tasks), '[]'), _now, _now, _now + lease)
+      returning id into _worker;
+    end if;
+    select jsonb_build_array(jsonb_build_object('q', queue, 'n', _room - claimed, 'l', jsonb_agg(
+             jsonb_build_object('p', lane.priority, 's', 0, 'n', _room - claimed,
+               't', case when alone is null then to_jsonb(tasks) else jsonb_build_array(alone) end,
+               'o', alone is not null)))) into _shares
+    from unnest(null::text || coalesce(bound, '{}')) alone;
+    for taken in
       {move claim}
-    )
-    select c.id::uuid, c.claim, c.task, c.step, c.attempt::integer, c.max_attempts::integer,
-           c.priority::integer, c.input::jsonb, c.headers::jsonb, c.carried::jsonb, c.key
-    from claimed c order by c.priority desc, c.seq;
-  if not found then
+    loop
+      id := taken.id;
+      claim := taken.claim;
+      task := taken.task;
+      step := taken.step;
+      attempt := taken.attempt;
+      max_attempts := taken.max_attempts;
+      priority := taken.priority;
+      input := taken.input;
+      headers := taken.headers;
+      carried := taken.carried;
+      key := taken.key;
+      return next;
+      claimed := claimed + 1;
+    end loop;
+    exit when claimed >= _room;
+  end loop;
+  if claimed = 0 then
     delete from {schema}.worker where id = _worker;
   end if;
 end $$;
@@ -73,6 +113,10 @@ begin
   end if;
   if freed or stands.state = 'b' then
     perform {schema}.admit_keys(jsonb_build_array(was.key, stands.key));
+  end if;
+  if was.limited then
+    perform pg_notify('{plain}_work', 'open queue ' || was.queue),
+            pg_notify('{plain}_work', 'open task ' || case was.step when '' then was.task else was.task || '/' || was.step end);
   end if;
   delete from {schema}.worker w where w.id = was.worker_id and w.version = 'sql'
     and not exists (select 1 from {schema}.job j where j.worker_id = w.id);
@@ -130,7 +174,7 @@ begin
 end $$;
 
 create or replace function {schema}.extend(id uuid, claim integer, lease interval default '30 s') returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   job_id uuid := id;
   number integer := claim;
@@ -149,7 +193,7 @@ begin
 end $$;
 
 create or replace function {schema}.complete(id uuid, claim integer, result jsonb default null) returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
 begin
@@ -158,7 +202,7 @@ end $$;
 
 create or replace function {schema}.fail(
   id uuid, claim integer, message text, again boolean default true, delay interval default null) returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
   error jsonb := jsonb_build_object('type', 'Failed', 'message', left(coalesce(message, ''), 8000));
@@ -176,7 +220,7 @@ begin
 end $$;
 
 create or replace function {schema}.release(id uuid, claim integer) returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
 begin
@@ -184,7 +228,7 @@ begin
 end $$;
 
 create or replace function {schema}.snooze(id uuid, claim integer, delay interval) returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
   wait double precision := {schema}.seconds_of('delay', to_jsonb(extract(epoch from delay)));
@@ -195,7 +239,7 @@ end $$;
 create or replace function {schema}.advance(
   id uuid, claim integer, step text, input jsonb default '{}', delay interval default null,
   carried jsonb default null) returns boolean
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
 declare
   was {schema}.job := {schema}.held(id, claim);

@@ -19,8 +19,9 @@ language plpgsql volatile as $$
 declare
   _keys jsonb;
   _channel text := '{plain}_work';
-  admitted bigint;
-  rung bigint;
+  _now timestamptz := clock_timestamp();
+  answer record;
+  admitted bigint := 0;
 begin
   if {schema}.fleet_lives() then
     return 0;
@@ -35,14 +36,17 @@ begin
   if _keys is null then
     return 0;
   end if;
-  {move admit}
-  into admitted, rung;
+  for answer in
+    {move admit}
+  loop
+    admitted := admitted + answer.count;
+  end loop;
   return admitted;
 end $$;
 
 create or replace function {schema}.sweep(most integer default 1000)
 returns table (rescued bigint, ended bigint, expired bigint, promoted bigint, admitted bigint)
-language plpgsql volatile as $$
+language plpgsql volatile set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   _now timestamptz := clock_timestamp();
@@ -78,6 +82,9 @@ begin
     exit when lines < _limit or jsonb_array_length(roomy) >= _limit;
   end loop;
   admitted := {schema}.admit_keys(roomy);
+  _limit := 50000;
+  {write tally}
+  into ignored, ignored, ignored;
   return next;
 end $$;
 
@@ -90,7 +97,7 @@ begin
   {write partitions}
   into ignored, ignored;
   {write forget}
-  into ignored, ignored, ignored;
+  into ignored, ignored, ignored, ignored;
 end $$;
 
 comment on function {schema}.sweep is

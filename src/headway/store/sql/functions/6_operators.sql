@@ -69,34 +69,79 @@ begin
   return edited;
 end $$;
 
-create or replace function {schema}.pause(queue text, reason text default null, by text default current_user) returns boolean
+-- Whether claims of it are stopped at a moment.
+create or replace function {schema}.paused(kind text, name text, moment timestamptz) returns boolean
+language sql stable as $$
+  select exists (
+    select 1 from {schema}.control c
+    where c.kind = paused.kind and c.name = paused.name and c.paused_at is not null
+      and coalesce(c.paused_until > moment, true))
+$$;
+
+create or replace function {schema}.pause(
+  queue text default null, reason text default null, by text default current_user, until timestamptz default null,
+  task text default null, key text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  _queue text := queue;
+  _kind text := {schema}.controlled(queue, task, key);
+  _name text := coalesce(queue, task, key);
   _reason text := reason;
   _by text := by;
+  _until timestamptz := until;
+  _lasting double precision;
   _now timestamptz := clock_timestamp();
+  _channel text := '{plain}_work';
   since timestamptz;
+  ignored text;
 begin
-  perform {schema}.check_name('queue', coalesce(_queue, ''));
-  {write pause_queue}
-  into since;
+  {write pause}
+  into since, ignored;
   return since = _now;
 end $$;
 
-create or replace function {schema}.resume(queue text) returns boolean
+create or replace function {schema}.resume(queue text default null, task text default null, key text default null)
+returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  _queue text := queue;
+  _kind text := {schema}.controlled(queue, task, key);
+  _name text := coalesce(queue, task, key);
+  _now timestamptz := clock_timestamp();
   _channel text := '{plain}_work';
-  opened text;
+  opened boolean;
   ignored text;
 begin
-  {write resume_queue}
+  {write resume}
   into opened, ignored;
-  return opened is not null;
+  return coalesce(opened, false);
+end $$;
+
+create or replace function {schema}.drain(worker bigint) returns boolean
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  _worker bigint := worker;
+  _now timestamptz := clock_timestamp();
+  _channel text := '{plain}_work';
+  asked bigint;
+  ignored text;
+begin
+  {write drain_worker}
+  into asked, ignored;
+  return asked is not null;
+end $$;
+
+-- Of what something is said: of exactly one of them.
+create or replace function {schema}.controlled(queue text, task text, key text) returns text
+language plpgsql stable as $$
+begin
+  if num_nonnulls(queue, task, key) <> 1 then
+    perform {schema}.refuse('one of queue, task and key is to be given', 'Name one: queue => ''mail''.');
+  end if;
+  perform {schema}.check_name(case when queue is not null then 'queue' when task is not null then 'task' else 'key' end,
+    coalesce(queue, task, key), key is null);
+  return case when queue is not null then 'queue' when task is not null then 'task' else 'key' end;
 end $$;
 
 comment on function {schema}.retry is
@@ -107,5 +152,8 @@ comment on function {schema}.cancel is
 comment on function {schema}.edit is
   'Corrects the input of a job that waits, or that ended without success and may be retried. False if it is neither.';
 comment on function {schema}.pause is
-  'Stops claims from a queue, everywhere; running jobs go on. False if it was paused already: then by and reason are new.';
-comment on function {schema}.resume is 'Opens a paused queue. False if it was not paused.';
+  'Stops claims from a queue, of a task (or a whole flow) or under a key, everywhere; running jobs go on. Until it is '
+  'resumed, or until a moment. False if it was paused already: then by, reason and until are new.';
+comment on function {schema}.drain is
+  'Asks a worker to drain: it claims nothing more, finishes what runs and ends. False if no such worker is alive.';
+comment on function {schema}.resume is 'Opens a paused queue, task or key. False if it was not paused.';

@@ -57,13 +57,68 @@ begin
   end if;
 end $$;
 
+-- What people said that keeps a job from running now: pauses of its queue, task or key, and limits without room.
+create or replace function {schema}.controls_of(job {schema}.job) returns table (reason text)
+language plpgsql volatile as $$
+declare
+  handler text := case job.step when '' then job.task else job.task || '/' || job.step end;
+  said {schema}.control;
+  about text;
+  running bigint;
+  token_in double precision;
+begin
+  for said in
+    select * from {schema}.control c
+    where c.kind = 'queue' and c.name = job.queue or c.kind = 'task' and c.name in (handler, job.task)
+       or c.kind = 'key' and c.name = job.key
+    order by c.kind
+  loop
+    about := said.kind || ' ' || said.name;
+    if {schema}.paused(said.kind, said.name, clock_timestamp()) then
+      reason := format('%s is paused by %s%s; `headway queue resume %s` opens it%s', about,
+        coalesce(said.paused_by, 'someone'), coalesce(': ' || said.pause_reason, ''),
+        case said.kind when 'queue' then said.name else format('--%s %s', said.kind, said.name) end,
+        coalesce(', else it opens in ' || {schema}.in_words(extract(epoch from said.paused_until - clock_timestamp())), ''));
+      return next;
+    end if;
+    if said.concurrency is not null and said.kind <> 'key' then
+      select count(*) into running from {schema}.job j where j.worker_id is not null
+        and case said.kind when 'queue' then j.queue = said.name
+            else j.task = job.task and j.step = job.step end;
+      if running >= said.concurrency then
+        reason := format('%s has %s of %s running', about, running, said.concurrency);
+        return next;
+      end if;
+    end if;
+    token_in := extract(epoch from said.spent_until - clock_timestamp()) - (said.burst - 1) / said.rate;
+    if token_in > 0 then
+      reason := format('%s may start the next in %s', about, {schema}.in_words(token_in));
+      return next;
+    end if;
+  end loop;
+end $$;
+
 create or replace function {schema}.explain_blocked(job {schema}.job, alive boolean) returns setof text
 language plpgsql volatile as $$
 declare
   held bigint;
   holders text;
   before bigint;
+  most integer := job.key_limit;
+  each {schema}.control;
+  token_in double precision;
 begin
+  if job.key_limit = 0 then
+    select * into each from {schema}.control c
+    where c.kind = 'keys' and c.name = case job.step when '' then job.task else job.task || '/' || job.step end;
+    most := coalesce(each.concurrency, 32000);
+    select extract(epoch from b.spent_until - clock_timestamp()) - (each.burst - 1) / each.rate into token_in
+    from {schema}.bucket b where b.key = job.key;
+  end if;
+  if {schema}.paused('key', job.key, clock_timestamp()) then
+    return query select reason from {schema}.controls_of(job);
+    return;
+  end if;
   select count(*), string_agg(format('job %s (%s)', h.id, {schema}.label(h.state)), ', ' order by h.id) filter (where h.place <= 3)
   into held, holders
   from (select o.*, row_number() over (order by o.id) as place from {schema}.job o where o.key = job.key and o.holds) h;
@@ -76,11 +131,12 @@ begin
         < (case when job.ordered then 0 else -job.priority end, job.seq)
     limit 1001) ahead;
   if held > 0 then
-    return next format('key %s has %s of %s in use, by %s', job.key, held, job.key_limit, holders);
+    return next format('key %s has %s of %s in use, by %s', job.key, held, most, holders);
   end if;
   return next case when before > 1000 then 'over 1000 others are before it in line'
     when before > 0 then format('it is number %s in line', before + 1)
-    when held >= job.key_limit then 'it is the next in line'
+    when held >= most then 'it is the next in line'
+    when token_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(token_in))
     when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
     else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;
 end $$;
@@ -91,18 +147,18 @@ declare
   handler text := case job.step when '' then job.task else job.task || '/' || job.step end;
   named text := case job.step when '' then 'task ' || job.task else format('step %s of %s', job.step, job.task) end;
   fleet record;
-  pause {schema}.queue;
+  said record;
+  stopped boolean := false;
   before bigint;
 begin
-  select * into pause from {schema}.queue q where q.name = job.queue and q.paused_at is not null;
-  if pause.name is not null then
-    return next format('queue %s is paused by %s%s; `headway queue resume %s` opens it', pause.name,
-      coalesce(pause.paused_by, 'someone'), coalesce(': ' || pause.pause_reason, ''), pause.name);
-  end if;
+  for said in select * from {schema}.controls_of(job) loop
+    return next said.reason;
+    stopped := true;
+  end loop;
   -- Who claims by SQL without naming tasks knows them all.
   select count(*) as alive, count(*) filter (where serves) as serving, count(*) filter (where knows) as knowing,
          count(*) filter (where serves and knows) as able into fleet
-  from (select w.queues ? job.queue as serves, w.tasks ? handler or (w.version = 'sql' and w.tasks = '[]') as knows
+  from (select w.queues ?| array[job.queue, '*'] as serves, w.tasks ? handler or (w.version = 'sql' and w.tasks = '[]') as knows
         from {schema}.worker w where w.expires_at > clock_timestamp()) w;
   if fleet.alive = 0 then
     return next 'no worker is alive; start one: headway worker module:hw';
@@ -117,7 +173,7 @@ begin
   if fleet.able = 0 and fleet.serving > 0 and fleet.knowing > 0 then
     return next format('no live worker that knows %s serves queue %s', named, job.queue);
   end if;
-  if fleet.able > 0 and pause.name is null then
+  if fleet.able > 0 and not stopped then
     select count(*) into before from (
       select 1 from {schema}.job b where b.state = 'r' and b.queue = job.queue
         and (b.priority > job.priority or (b.priority = job.priority and b.seq < job.seq))

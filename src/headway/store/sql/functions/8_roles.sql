@@ -40,9 +40,16 @@ begin
   grant execute on function {schema}.enqueue, {schema}.enqueue_many, {schema}.enqueue_jobs, {schema}.withdraw_jobs
     to "{plain}_producer";
 
-  grant select on {schema}.jobs, {schema}.queues to "{plain}_reader", "{plain}_operator";
+  grant select on {schema}.jobs, {schema}.queues, {schema}.controls to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.live_jobs, {schema}.metrics to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.explain to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.purge, {schema}.move to "{plain}_operator";
   grant execute on function {schema}.retry, {schema}.cancel, {schema}.edit, {schema}.pause, {schema}.resume
+    to "{plain}_operator";
+
+  grant execute on function {schema}.drain, {schema}.set_limit, {schema}.reset_limit to "{plain}_operator";
+  grant select on {schema}.schedules to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.pause_schedule, {schema}.resume_schedule, {schema}.run_schedule
     to "{plain}_operator";
 
   -- Partitions are reached through their parents; they come and go, and need no rights of their own.

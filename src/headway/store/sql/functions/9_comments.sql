@@ -23,3 +23,8 @@ comment on column {schema}.queues.blocked is 'Jobs that wait for room under thei
 comment on column {schema}.queues.waiting is 'Jobs that wait for an event.';
 comment on column {schema}.queues.oldest_ready_at is 'Since when the oldest ready job could have run.';
 comment on column {schema}.queues.paused_by is 'Who paused it.';
+comment on column {schema}.queues.paused_until is 'When it opens by itself; null: when someone resumes it.';
+comment on column {schema}.queues.concurrency is 'How many of it run at once in the whole fleet; null: any number.';
+comment on column {schema}.queues.rate is 'How many of it start in a second; null: any number.';
+comment on column {schema}.queues.burst is 'How many of it start at once after a pause.';
+comment on column {schema}.queues.estimated is 'There are too many jobs to be counted: some of the numbers are of a while ago.';

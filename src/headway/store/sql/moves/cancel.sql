@@ -21,6 +21,9 @@ kept as (
 told as (
   delete from {schema}.awaited a using gone g where a.job_id = g.id returning a.job_id
 ),
+tallied as (
+  insert into {schema}.tally (queue, outcome, count) select queue, 'c', 1 from gone
+),
 asked as (
   update {schema}.job set cancelling = true
   where id = %(id)s::uuid and state = 'x'

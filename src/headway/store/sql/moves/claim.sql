@@ -1,6 +1,7 @@
 -- ready -> running.
--- One statement for all lanes of a worker, in the order given: priority is strict within a queue
--- because the join below is a nested loop in that order and the outer limit stops it early.
+-- One statement for all queues of a worker, each with its share of the room, and all lanes of each, in the
+-- order given: priority is strict within a queue because the joins below are nested loops in that order and
+-- the limits stop them early.
 -- Each lane is read behind the worker's cursor (l.s), so what lies dead at its start is not walked.
 -- `for no key update skip locked`: many claimers never wait for each other. By ctid, because a
 -- second index descent per job costs more than the rest of the claim; a row that changed between
@@ -8,26 +9,94 @@
 -- A worker whose own lease ran out claims nothing (its jobs would look lost at once). A step that it
 -- does not know is left for one that does: l.t are handlers, `task` or `flow/step`; for
 -- a consumer in SQL it is null: all.
-with lane as (
-  select * from jsonb_to_recordset(%(lanes)s::jsonb) as l(q text, p smallint, s bigint, n integer, t text[])
+-- Limits of queues and tasks are kept here: behind lock_limits.sql, which says in a setting of this
+-- transaction which of them are ours until it commits, so that what is counted is all there is. One that is
+-- not is shut for now. A task with a limit is claimed only on a line of its own (l.o), one to a statement.
+with control as materialized (
+  select kind, name, concurrency, rate, burst, spent_until,
+         concurrency is not null or rate is not null as bound,
+         paused_at is not null and coalesce(paused_until > coalesce(%(now)s, now()), true) as paused,
+         coalesce(kind || ' ' || name = any (string_to_array(current_setting('headway.locked', true), chr(31))), false)
+           as locked
+  from {schema}.control
+  where kind <> 'keys' and (paused_at is not null or concurrency is not null or rate is not null)
+),
+said as materialized (
+  select count(*) > 0 as anything, coalesce(bool_or(rate is not null), false) as rates,
+    coalesce(array_agg(name) filter (where kind = 'queue' and (paused or bound and not locked)), '{}') as shut_queues,
+    coalesce(array_agg(name) filter (where kind = 'task' and (paused or bound and not locked)), '{}') as shut_tasks,
+    -- A pause may name a whole flow; a limit is of a step.
+    coalesce(array_agg(name) filter (where kind = 'task' and paused), '{}') as paused_tasks,
+    coalesce(array_agg(name) filter (where kind = 'key' and paused), '{}') as shut_keys,
+    coalesce(array_agg(name) filter (where kind = 'task' and bound), '{}') as bound_tasks,
+    coalesce(array_agg(name) filter (where kind = 'queue' and concurrency is not null), '{}') as counted_queues,
+    coalesce(array_agg(name) filter (where kind = 'task' and concurrency is not null), '{}') as counted_tasks
+  from control
+),
+room as materialized (
+  select kind, name, greatest(0, least(
+    -- No further than to the limit, and from the newest on: who is dead to us, but not to an old
+    -- snapshot, is older than that.
+    concurrency - case kind
+      when 'queue' then (select count(*) from (
+        select from {schema}.job where queue = c.name and state = 'x' and limited
+        order by seq desc limit c.concurrency) r)
+      else (select count(*) from (
+        select from {schema}.job
+        where task = split_part(c.name, '/', 1) and step = split_part(c.name, '/', 2) and state = 'x' and limited
+        order by seq desc limit c.concurrency) r) end,
+    floor(burst + 0.000001 - rate * greatest(0, extract(epoch from spent_until - coalesce(%(now)s, now()))
+      ::double precision))))::integer as room
+  from control c where kind in ('queue', 'task') and bound and locked and not paused
 ),
 pick as materialized (
   select j.ctid
-  from lane l cross join lateral (
-    select ctid from {schema}.job
-    where state = 'r' and queue = l.q and priority = l.p and seq > l.s
-      and (l.t is null or case step when '' then task else task || '/' || step end = any (l.t))
-      and (expires_at is null or expires_at > coalesce(%(now)s, now()))
-    order by seq
-    limit l.n
-    for no key update skip locked) j
+  from said, jsonb_to_recordset(%(shares)s::jsonb) as s(q text, n integer, l jsonb)
+  cross join lateral (
+    select j.ctid
+    from jsonb_to_recordset(s.l) as l(p smallint, s bigint, n integer, t text[], o boolean)
+    cross join lateral (
+      select case when l.t is null or not said.anything then l.t else array(
+        select handler from unnest(l.t) handler
+        where handler <> all (said.shut_tasks) and split_part(handler, '/', 1) <> all (said.paused_tasks)
+          and (l.o or handler <> all (said.bound_tasks))) end as t,
+        case when l.o then (select r.room from room r where r.kind = 'task' and r.name = l.t[1]) end as room
+    ) allowed
+    cross join lateral (
+      select ctid from {schema}.job
+      where state = 'r' and queue = s.q and priority = l.p and seq > l.s
+        and (allowed.t is null or case step when '' then task else task || '/' || step end = any (allowed.t))
+        and (allowed.t is not null or not said.anything
+             or case step when '' then task else task || '/' || step end <> all (said.bound_tasks || said.shut_tasks)
+                and task <> all (said.paused_tasks))
+        and (not said.anything or key is null or key <> all (said.shut_keys))
+        and (expires_at is null or expires_at > coalesce(%(now)s, now()))
+      order by seq
+      limit least(l.n, allowed.room)
+      for no key update skip locked) j
+    limit least(s.n, (select r.room from room r where r.kind = 'queue' and r.name = s.q))) j
   where (select w.expires_at > coalesce(%(now)s, now()) from {schema}.worker w where w.id = %(worker)s)
-    and l.q <> all (array(select name from {schema}.queue where paused_at is not null))
-  limit %(room)s
+    and s.q <> all (said.shut_queues)
+),
+claimed as (
+  update {schema}.job
+  set state = 'x', claim = claim + 1, attempt = attempt + 1, worker_id = %(worker)s,
+      claimed_at = coalesce(%(now)s, now()),
+      -- Each a query of its own, so that it is run once and not for every job.
+      limited = (select anything from said) and (queue = any ((select counted_queues from said)::text[])
+        or case step when '' then task else task || '/' || step end = any ((select counted_tasks from said)::text[]))
+  where ctid = any (array(select ctid from pick))
+  returning id::text, claim, task, step, attempt, max_attempts, queue, priority, seq, key,
+            input::text, options::text, headers::text, carried::text
+),
+spent as (
+  update {schema}.control c
+  set spent_until = greatest(c.spent_until, coalesce(%(now)s, now())) + make_interval(secs => taken.count / c.rate)
+  from (
+    select 'queue' as kind, queue as name, count(*) from claimed where (select rates from said) group by 2
+    union all
+    select 'task', case step when '' then task else task || '/' || step end, count(*)
+    from claimed where (select rates from said) group by 2) taken
+  where c.kind = taken.kind and c.name = taken.name and c.rate is not null
 )
-update {schema}.job
-set state = 'x', claim = claim + 1, attempt = attempt + 1, worker_id = %(worker)s,
-    claimed_at = coalesce(%(now)s, now())
-where ctid = any (array(select ctid from pick))
-returning id::text, claim, task, step, attempt, max_attempts, queue, priority, seq, key,
-          input::text, options::text, headers::text, carried::text
+select * from claimed order by priority desc, seq

@@ -24,6 +24,9 @@ kept as (
 told as (
   delete from {schema}.awaited a using gone g where a.job_id = g.id returning a.job_id
 ),
+tallied as (
+  insert into {schema}.tally (queue, outcome, count) select queue, 'e', count(*) from gone group by queue
+),
 rung as (
   select pg_notify(%(done)s::text, job_id::text) from told where %(done)s::text is not null
   union all

@@ -2,7 +2,9 @@
 -- Fenced: id, claim number and state must all be current (I4); what was lost is returned (and who was told).
 -- It must not mention worker_id: with no running rows in its statistics the planner would take the
 -- index of held jobs and walk every dead entry in it. For the same reason the fence stands in a
--- `case`, which hides from the planner how few rows it may let through: the primary key is the way in.
+-- `case`, which hides from the planner how few rows it may let through: the primary key is the way in. And
+-- the ids are given as an array, too: in a quiet hour the table has one page, and the plan made then would
+-- join by reading all of it, for as long as it is kept.
 -- `h` are jobs that the handler made, which exist only with its success. Room under a key is handed
 -- on by admit.sql, in the same transaction.
 with verdict as (
@@ -11,7 +13,7 @@ with verdict as (
 ),
 gone as (
   delete from {schema}.job j using verdict v
-  where j.id = v.i and case when j.claim = v.c and j.state = 'x' then true end
+  where j.id = any (array(select i from verdict)) and j.id = v.i and case when j.claim = v.c and j.state = 'x' then true end
   returning j.id, run_at, created_at, claimed_at, expires_at, worker_id, claim, attempt, max_attempts,
             priority, queue, task, step, input, options, headers, key, key_limit, ordered, unique_key,
             until_claimed, coalesce(v.w, carried) as carried, v.s, v.o, v.e, v.h
@@ -42,6 +44,9 @@ noted as (
 ),
 told as (
   delete from {schema}.awaited a using gone g where a.job_id = g.id returning a.job_id
+),
+tallied as (
+  insert into {schema}.tally (queue, outcome, count) select queue, s, count(*) from gone group by queue, s
 ),
 made as (
   select {schema}.enqueue_jobs(h, %(channel)s::text, %(now)s::timestamptz) from gone where h is not null

@@ -1,23 +1,25 @@
--- running -> scheduled | ready: a retry, a snooze, a return.
--- Fenced like finish.sql. `d` is the delay in seconds; `b` gives the attempt back; `f` keeps the
+-- running -> scheduled | ready | blocked: a retry, a snooze, a return.
+-- Fenced, and found, like finish.sql. `d` is the delay in seconds; `b` gives the attempt back; `f` keeps the
 -- job's place in its lane (a return), where a retry goes to the tail. A job that was asked to stop
 -- is left alone and reported: it must not run again, and the settler ends it as cancelled instead.
--- Room under a key is kept by what runs again at once and by ordered jobs; others free it.
+-- Room under a key is kept by what runs again at once and by ordered jobs; others free it. What took a token
+-- of its key to run and is to run again needs another: it joins the line, unless it is a return, which has
+-- not run.
 with verdict as (
   select * from jsonb_to_recordset(%(verdicts)s::jsonb)
     as v(i uuid, c integer, d double precision, b boolean, f boolean, e jsonb)
 ),
 back as (
   update {schema}.job j
-  set state = case when v.d > 0 then 's'::"char" else 'r'::"char" end,
+  set state = case when v.d > 0 then 's'::"char" when j.rated and not v.f then 'b'::"char" else 'r'::"char" end,
       run_at = coalesce(%(now)s, now()) + make_interval(secs => v.d),
       seq = case when v.f then j.seq else nextval('{schema}.job_seq') end,
       attempt = j.attempt - v.b::integer,
-      holds = j.holds and (v.d = 0 or j.ordered),
+      holds = j.holds and (v.d = 0 and (v.f or not j.rated) or j.ordered),
       worker_id = null,
       progress = null
   from verdict v
-  where j.id = v.i and case when j.claim = v.c and j.state = 'x' and not j.cancelling then true end
+  where j.id = any (array(select i from verdict)) and j.id = v.i and case when j.claim = v.c and j.state = 'x' and not j.cancelling then true end
   returning j.id, j.queue, j.priority, j.state, j.claim, j.attempt, j.task, j.step, j.claimed_at, v.e
 ),
 noted as (
@@ -31,8 +33,8 @@ rung as (
   from back where state = 'r' and %(channel)s::text is not null
   group by queue
   union all
-  select pg_notify(%(channel)s::text, 'later')
-  from back where state = 's' and %(channel)s::text is not null
+  select pg_notify(%(channel)s::text, case state when 's' then 'later' else 'blocked' end)
+  from back where state <> 'r' and %(channel)s::text is not null
   group by state
 )
 select i::text as id

@@ -1,8 +1,9 @@
--- running -> ready | failed | cancelled, for the jobs of workers whose lease ran out.
+-- running -> ready | blocked | failed | cancelled, for the jobs of workers whose lease ran out.
 -- A crash counts: the attempt stays spent, and the last one fails the job (G6). Rows that the late
 -- worker is settling at this moment are skipped: if it wins, its claim was still current.
 -- Rows of lost workers stay for a while (forget.sql), so that a claim which was under way when the
--- lease ran out is found by the next round. What runs again keeps its room under a key.
+-- lease ran out is found by the next round. What runs again keeps its room under a key,
+-- but for what took a token to run: it needs another, and joins the line.
 with dead as (
   select id, name from {schema}.worker where expires_at <= coalesce(%(now)s, now())
 ),
@@ -17,7 +18,7 @@ cut_off as (
 held as materialized (
   select j.*, dead.name as worker_name
   from dead cross join lateral (
-    select ctid as at, id, worker_id, attempt, max_attempts, cancelling
+    select ctid as at, id, worker_id, attempt, max_attempts, cancelling, limited, queue, task, step
     from {schema}.job where worker_id = dead.id
     limit %(limit)s
     for update skip locked) j
@@ -29,13 +30,15 @@ gone as (
 ),
 back as (
   update {schema}.job
-  set state = 'r', seq = nextval('{schema}.job_seq'), worker_id = null, progress = null,
+  set state = case when rated then 'b'::"char" else 'r'::"char" end, holds = holds and not rated,
+      seq = nextval('{schema}.job_seq'), worker_id = null, progress = null,
       run_at = coalesce(%(now)s, now())
   where ctid = any (array(select at from held where not cancelling and attempt < max_attempts))
   returning *
 ),
 ended as (
-  select j.*, held.worker_id as lost_by,
+  select j.id, j.claimed_at, j.claim, j.attempt, j.task, j.queue, j.step, j.input, j.carried, j.outcome,
+         held.worker_id as lost_by,
          jsonb_build_object('type', 'WorkerLost', 'message',
            'worker ' || held.worker_id || ' (' || held.worker_name || ') stopped without finishing this job') as error
   from (select id, claimed_at, claim, attempt, task, queue, step, input, carried,
@@ -67,6 +70,11 @@ noted as (
 told as (
   delete from {schema}.awaited a using gone g where a.job_id = g.id returning a.job_id
 ),
+tallied as (
+  insert into {schema}.tally (queue, outcome, count)
+  select queue, case when cancelling then 'c'::"char" else 'f'::"char" end, count(*)
+  from gone group by queue, cancelling
+),
 called as (
   select {schema}.after_failure(g.id, g.task, g.step, g.queue, g.attempt, g.input, g.options, g.headers,
                                 g.carried, e.error,
@@ -76,11 +84,21 @@ called as (
 ),
 rung as (
   select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
-  from back where %(channel)s::text is not null
+  from back where state = 'r' and %(channel)s::text is not null
   group by queue
+  union all
+  select pg_notify(%(channel)s::text, 'blocked') from back where state = 'b' and %(channel)s::text is not null
+  group by state
   union all
   select pg_notify(%(channel)s::text, 'room ' || key)
   from gone where holds and %(channel)s::text is not null group by key
+  union all
+  -- Someone may have waited for the room that this frees under a limit.
+  select pg_notify(%(channel)s::text, 'open ' || name) from (
+    select 'queue ' || queue as name from held where limited
+    union
+    select 'task ' || case step when '' then task else task || '/' || step end from held where limited) freed
+  where %(channel)s::text is not null
   union all
   select pg_notify(%(done)s::text, job_id::text) from told where %(done)s::text is not null
   union all

@@ -1,5 +1,5 @@
 -- Workers lost or stopped over an hour ago hold nothing any more; nor does anyone wait for a day,
--- nor is a unique key taken whose period is over.
+-- nor is a unique key taken whose period is over, and a bucket that is full says nothing.
 with gone as (
   delete from {schema}.worker w
   where expires_at <= coalesce(%(now)s, now()) - interval '1 hour'
@@ -11,5 +11,8 @@ unawaited as (
 ),
 freed as (
   delete from {schema}.unique_period where until <= coalesce(%(now)s, now()) returning key
+),
+filled as (
+  delete from {schema}.bucket where spent_until <= coalesce(%(now)s, now()) returning key
 )
-select (select count(*) from gone), (select count(*) from unawaited), (select count(*) from freed)
+select (select count(*) from gone), (select count(*) from unawaited), (select count(*) from freed), (select count(*) from filled)

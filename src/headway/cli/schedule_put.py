@@ -1,0 +1,111 @@
+"""`headway schedule put`: make a schedule by hand, with the app's checks or without the app."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from headway.app import Headway
+from headway.cli.arguments import read_arguments
+from headway.cli.job_enqueue import moment
+from headway.cli.loading import load_app
+from headway.cli.options import as_json, duration, place, plain_app
+from headway.cli.output import print_json
+from headway.core import codec
+from headway.core.config import check_name
+from headway.core.duration import optional_seconds
+from headway.core.schedule import Schedule
+from headway.declared import queue_key
+from headway.errors import ConfigError
+from headway.store import schedules
+from headway.store.schedules import Put
+
+
+@click.command
+@click.argument("name")
+@click.argument("task")
+@click.argument("spec")
+@click.argument("arguments", metavar="[JSON]", default="{}")
+@click.option("--app", metavar="MODULE:ATTRIBUTE", help="Check the call by this app's task.")
+@click.option(
+    "--catch-up",
+    type=click.Choice(["skip", "one", "all"]),
+    default="one",
+    show_default=True,
+    help="What becomes of occurrences that were missed.",
+)
+@click.option("--most", type=click.IntRange(1), default=100, help="Of --catch-up all: how many.")
+@click.option(
+    "--overlap",
+    type=click.Choice(["allow", "skip", "queue"]),
+    default="allow",
+    show_default=True,
+    help="What to do while the job before has not ended.",
+)
+@click.option("--jitter", type=duration, metavar="DURATION", help="Spread jobs over so long.")
+@click.option("--ends", type=moment, metavar="MOMENT", help="No occurrence after then.")
+@as_json
+@place
+def put(
+    name: str,
+    task: str,
+    spec: str,
+    arguments: str,
+    app: str | None,
+    as_json: bool,
+    dsn: str | None,
+    schema: str | None,
+    **rules: Any,
+) -> None:
+    """Make schedule NAME, or change it: jobs of TASK whenever SPEC says, with arguments as JSON.
+
+    Without --app only what workers declared of the task is known: a call that does not fit fails when
+    it runs.
+    """
+    call = read_arguments(arguments)
+    hw = plain_app(dsn, schema) if app is None else load_app(app, dsn=dsn, schema=schema)
+    try:
+        if app is None:
+            _unchecked(hw, task, Schedule(spec, name, call, **rules))
+        else:
+            hw.schedules.put_sync(name, task, spec, input=call, **rules)
+        coming = hw.schedules.next_sync(name, 1)
+    finally:
+        hw.close_sync()
+    first: datetime | None = coming[0] if coming else None
+    if as_json:
+        print_json({"schedule": name, "task": task, "spec": spec, "next_at": first})
+    else:
+        click.echo(f"schedule {name} is due next at {first.isoformat(' ') if first else 'no time'}")
+
+
+def _unchecked(hw: Headway, task: str, schedule: Schedule) -> None:
+    session, name = hw.session, schedule.name or ""
+    check_name(task, "task name")
+    codec.check_size(codec.encode(schedule.input), session.max_payload_bytes, "the input")
+    call: dict[str, Any] = {"task": task, "input": schedule.input}
+    if schedule.overlap == "skip":
+        call["unique_key"] = name
+    if schedule.overlap == "queue":
+        call |= {"concurrency_key": queue_key(name), "ordered": True}
+    made = Put(
+        name=name,
+        task=task,
+        spec=schedule.spec,
+        job=None,
+        call=call,
+        catch_up=schedule.catch_up,
+        most=schedule.most,
+        overlap=schedule.overlap,
+        jitter=optional_seconds(schedule.jitter) or 0.0,
+        ends_at=schedule.ends,
+        last=schedule.last,
+    )
+    owner, now = hw.settings.app.name or "", session.clock.now()
+    answer = session.client.run_sync(
+        schedules.put(session.target, [made], owner=owner, declared=False, now=now)
+    )
+    if not answer:
+        raise ConfigError(f"schedule {name!r} would never fire: {schedule.spec!r} has passed")

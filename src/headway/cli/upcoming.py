@@ -1,0 +1,99 @@
+"""`headway schedule next`: what will happen, with the offset and a word where the clocks are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from headway.app import Headway
+from headway.cli.options import as_json, database
+from headway.cli.output import console, print_json, table
+from headway.core import clocks, cron
+from headway.core.duration import in_words
+from headway.errors import ConfigError, ScheduleNotFound
+from headway.schedule import preview
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """An occurrence, and what is to be said about it."""
+
+    at: datetime
+    utc: datetime
+    note: str | None
+
+
+@click.command("next")
+@click.argument("name_or_spec")
+@click.option("-n", "count", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@as_json
+@database
+def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> None:
+    """When the schedule of a name is due next, or when one would be that says '0 8 * * *[Europe/Berlin]'.
+
+    What is asked for as a spec needs no database.
+    """
+    spec = _spec(name_or_spec)
+    if spec is None:
+        status = hw.schedules.get_sync(name_or_spec)
+        if status is None:
+            raise ScheduleNotFound(name_or_spec)
+        spec = cron.parse(status.spec)
+        found = hw.schedules.next_sync(name_or_spec, count)
+    else:
+        found = preview(name_or_spec, count=count)
+    coming = noted(spec, found)
+    if as_json:
+        print_json(coming)
+        return
+    if not coming:
+        click.echo("never again")
+        return
+    shown = table("", f"in {spec.zone.key}!", "UTC!", "")
+    for one in coming:
+        shown.add_row(
+            f"{one.at:%a}", one.at.isoformat(" "), f"{one.utc:%Y-%m-%d %H:%M:%SZ}", one.note
+        )
+    console().print(shown)
+
+
+def noted(spec: cron.Spec, found: Sequence[datetime]) -> list[Coming]:
+    """Occurrences with a word where the clocks are changed."""
+    coming: list[Coming] = []
+    for place, moment in enumerate(found):
+        before = found[place - 1] if place else None
+        coming.append(
+            Coming(moment, moment.astimezone(UTC), "; ".join(_notes(spec, before, moment)) or None)
+        )
+    return coming
+
+
+def _notes(spec: cron.Spec, before: datetime | None, moment: datetime) -> list[str]:
+    notes: list[str] = []
+    change = _offset(moment) - _offset(before or moment)
+    if change:
+        way = "forward" if change > timedelta(0) else "back"
+        notes.append(f"the clocks went {way} by {in_words(abs(change).total_seconds())}")
+    if spec.moved(moment):
+        notes.append("instead of a time that does not exist that day")
+    if clocks.is_twice(moment, spec.zone):
+        notes.append(f"the {'second' if moment.fold else 'first'} of two {moment:%H:%M}")
+    return notes
+
+
+def _offset(moment: datetime) -> timedelta:
+    return moment.utcoffset() or timedelta(0)
+
+
+def _spec(text: str) -> cron.Spec | None:
+    try:
+        return cron.parse(text)
+    except ConfigError:
+        # What has the looks of a spec is not looked for among the names; of several schedules of a task
+        # all but one are named by both, like "report: 0 8 * * *[Europe/Berlin]".
+        if text.startswith("@") or ("[" in text and ": " not in text):
+            raise
+        return None

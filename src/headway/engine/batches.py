@@ -1,0 +1,199 @@
+"""Jobs of a batch task: gathered, handed to their handler in one call, answered one by one.
+
+Each job keeps its slot, its claim and its task on the loop, which waits here for its part of the
+answer. So everything that can happen to a job happens to each of them: one that is stopped leaves, the
+others stay. The call has a task of its own and is cancelled when nobody is left who wants its answer;
+then those who leave last wait until it has really ended, as a job waits for its own handler.
+
+One call of a task at a time. The last attempt of a job that failed before is called for alone, beside
+the others: no job fails for good because of another in its call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from headway.core import failure
+from headway.core.batch import Batch
+from headway.core.clock import monotonic
+from headway.core.definition import Definition
+from headway.core.verdict import Broke, Outcome, Raised
+from headway.engine.running import Reason, Running, ended_by
+from headway.store.rows import Claim
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """One job in a batch."""
+
+    running: Running
+    item: Any
+    since: float
+    told: asyncio.Future[None]
+    """Done when there is an answer."""
+    call: _Call | None = None
+    answer: Outcome | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One call of a handler."""
+
+    members: list[_Member]
+    """Those who have not left."""
+    task: asyncio.Task[None] | None = None
+    timers: list[asyncio.TimerHandle] = field(default_factory=list[asyncio.TimerHandle])
+    ending: bool = False
+
+    def is_wanted(self) -> bool:
+        return any(member.running.reason is None for member in self.members)
+
+
+class Batches:
+    """Gathers the jobs of every batch task of a worker."""
+
+    def __init__(
+        self,
+        *,
+        call: Callable[[Definition, Sequence[Running], list[Any]], Awaitable[Any]],
+        returned: Callable[[Running, Any], Outcome],
+        stop: Callable[[str, Reason], None],
+    ) -> None:
+        """`call` calls a handler, `returned` is what a value means for a job, `stop` stops a job."""
+        self._call = call
+        self._returned = returned
+        self._stop = stop
+        self._waiting: dict[str, deque[_Member]] = {}
+        self._calls: dict[str, _Call] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    async def outcome(self, running: Running, batch: Batch, item: Any) -> Outcome:
+        """What the attempt of one job came to; CancelledError if it was stopped."""
+        member = _Member(running, item, monotonic(), asyncio.get_running_loop().create_future())
+        if _is_last_chance(running.claim):
+            self._begin([member])
+        else:
+            self._join(member, batch)
+        try:
+            await member.told
+        except asyncio.CancelledError:
+            await self._leave(member, batch)
+            if member.answer is None:
+                raise
+        assert member.answer is not None, "who is told has an answer"
+        return member.answer
+
+    def _join(self, member: _Member, batch: Batch) -> None:
+        handler = member.running.definition.handler
+        waiting = self._waiting.setdefault(handler, deque())
+        waiting.append(member)
+        if len(waiting) >= batch.size:
+            self._look(handler, batch)
+        elif handler not in self._calls and handler not in self._timers:
+            self._look_in(batch.wait_seconds, handler, batch)
+
+    def _look_in(self, seconds: float, handler: str, batch: Batch) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers[handler] = loop.call_later(seconds, self._look, handler, batch)
+
+    def _look(self, handler: str, batch: Batch) -> None:
+        """Makes the next call if it is due; or looks again when it is."""
+        if (timer := self._timers.pop(handler, None)) is not None:
+            timer.cancel()
+        waiting = self._waiting[handler]
+        if handler in self._calls or not waiting:
+            return
+        rest = waiting[0].since + batch.wait_seconds - monotonic()
+        if len(waiting) < batch.size and rest > 0:
+            self._look_in(rest, handler, batch)
+            return
+        members = [waiting.popleft() for _ in range(min(batch.size, len(waiting)))]
+        call = self._calls[handler] = self._begin(members)
+        assert call.task is not None, "it has just begun"
+        call.task.add_done_callback(lambda _: self._ended(handler, batch))
+
+    def _ended(self, handler: str, batch: Batch) -> None:
+        del self._calls[handler]
+        self._look(handler, batch)
+
+    def _begin(self, members: list[_Member]) -> _Call:
+        call = _Call(members)
+        for member in members:
+            member.call = call
+            member.running.started = True
+        loop = asyncio.get_running_loop()
+        # One timer for all that have the same time, so that they leave together.
+        for timeout in {member.running.timeout for member in members} - {None}:
+            assert timeout is not None
+            call.timers.append(loop.call_later(timeout, self._time_out, call, timeout))
+        call.task = loop.create_task(self._run(call, list(members)))
+        return call
+
+    def _time_out(self, call: _Call, timeout: float) -> None:
+        for member in list(call.members):
+            if member.running.timeout == timeout:
+                self._stop(member.running.claim.id, "timeout")
+
+    async def _run(self, call: _Call, asked: list[_Member]) -> None:
+        """One call, and an answer for each who has not left when it ends. Total."""
+        definition = asked[0].running.definition
+        answers: list[Outcome] | None = None
+        try:
+            value = await self._call(
+                definition, [member.running for member in asked], [member.item for member in asked]
+            )
+            answers = self._answers(definition, asked, value)
+        except BaseException as error:  # nothing a handler does may end the worker
+            answers = [ended_by(member.running, error) for member in asked]
+        finally:
+            for timer in call.timers:
+                timer.cancel()
+        for member, answer in zip(asked, answers, strict=True):
+            member.answer = answer
+            if not member.told.done():
+                member.told.set_result(None)
+
+    def _answers(self, definition: Definition, asked: list[_Member], value: Any) -> list[Outcome]:
+        given = [None] * len(asked) if value is None else value
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes | bytearray):
+            return [_wrong(definition, len(asked), f"a {type(value).__name__}")] * len(asked)
+        answers = list(cast("Sequence[Any]", given))
+        if len(answers) != len(asked):
+            return [_wrong(definition, len(asked), f"{len(answers)} answers")] * len(asked)
+        return [
+            Raised(answer)
+            if isinstance(answer, BaseException)
+            else self._returned(member.running, answer)
+            for member, answer in zip(asked, answers, strict=True)
+        ]
+
+    async def _leave(self, member: _Member, batch: Batch) -> None:
+        """Takes out one who was stopped; if nobody is left who wants the call, ends it first."""
+        call = member.call
+        if call is None:
+            handler = member.running.definition.handler
+            self._waiting[handler].remove(member)
+            self._look(handler, batch)
+        elif call.is_wanted():
+            call.members.remove(member)
+        elif call.task is not None:
+            if not call.ending:
+                call.ending = True
+                call.task.cancel()
+            await asyncio.wait([call.task])
+
+
+def _is_last_chance(claim: Claim) -> bool:
+    return claim.attempt > 1 and claim.attempt >= claim.max_attempts
+
+
+def _wrong(definition: Definition, asked: int, got: str) -> Broke:
+    words = (
+        f"{definition.handler} was called with {asked} jobs and returned {got}; it must return a "
+        "list with an answer for each, in their order, or None if all succeeded without a result"
+    )
+    return Broke(failure.envelope(failure.INVALID_RESULT, words), again=False)

@@ -1,0 +1,51 @@
+"""The fleet's duties, as one worker has them: what everybody does a little of, and one does all of.
+
+They share a connection. The worker that has the duty (heartbeat.py) acts as soon as something is said;
+the others look now and then, as a net.
+"""
+
+from __future__ import annotations
+
+from headway.core.clock import Clock
+from headway.core.config import WorkerOptions
+from headway.core.duration import seconds
+from headway.engine.admitter import Admitter
+from headway.engine.census import Census
+from headway.engine.scheduler import Scheduler
+from headway.engine.service import Service
+from headway.engine.sweeps import Promoter, Sweeper, sweeps
+from headway.store.connect import Target
+from headway.store.link import Link
+
+
+class Duties:
+    """Sweeps, promotes, admits, fires and counts."""
+
+    def __init__(self, link: Link, target: Target, clock: Clock, options: WorkerOptions) -> None:
+        net = seconds(options.poll)
+        self._sweeper = Sweeper(link, clock, sweeps(target, seconds(options.lease)))
+        self.promoter = Promoter(link, clock, net)
+        self.admitter = Admitter(link, clock, net)
+        self.scheduler = Scheduler(link, clock, net)
+        self._census = Census(link, clock)
+        self.poll_every(seconds(options.poll_alone))
+
+    @property
+    def services(self) -> list[Service]:
+        return [self.promoter, self.admitter, self.scheduler, self._census, self._sweeper]
+
+    def assign(self, ours: bool) -> None:
+        """The duty is this worker's, or is not."""
+        for service in (self._sweeper, self.promoter, self.admitter, self.scheduler, self._census):
+            service.duty(ours)
+
+    def poll_every(self, poll: float) -> None:
+        """How often to look without being told of anything."""
+        for service in (self.promoter, self.admitter, self.scheduler):
+            service.poll = poll
+            service.wake()  # it may be asleep for longer than that
+
+    def look_again(self) -> None:
+        """There may be something to do that nobody spoke of."""
+        for service in (self.promoter, self.admitter, self.scheduler):
+            service.wake()

@@ -1,0 +1,112 @@
+"""A worker's health over HTTP: /livez, /readyz and /metrics, from a thread of its own.
+
+The thread has its own event loop and, once somebody asks, its own connection: it answers also while the
+worker's loop is stuck, and no question costs the worker anything but a look at a few numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from contextlib import suppress
+from http import HTTPStatus
+
+from headway.core import codec
+from headway.core.address import Address
+from headway.core.clock import Clock
+from headway.core.finding import Finding
+from headway.engine import metrics, sight
+from headway.engine.health import Health, alive, is_well, ready
+from headway.engine.http import Answer, HttpServer, bind
+from headway.engine.service import log
+from headway.engine.sight import Lookout
+from headway.store.connect import Target
+
+_JSON = "application/json"
+_ENDS_WITHIN = 5.0
+
+
+class Endpoint:
+    """Answers from `start` to `stop`."""
+
+    def __init__(
+        self, health: Health, target: Target, clock: Clock, max_wait: float | None
+    ) -> None:
+        """`max_wait` is how long a ready job may wait before /readyz mentions it."""
+        self._health = health
+        self._target = target
+        self._clock = clock
+        self._max_wait = max_wait
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Event | None = None
+        self._began = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, address: Address) -> Address:
+        """Where it answers; ConfigError if it cannot there."""
+        listening = bind(address)
+        host, port = listening.getsockname()[:2]
+        self._thread = threading.Thread(
+            target=self._run, args=[listening], name="headway-health", daemon=True
+        )
+        self._thread.start()
+        self._began.wait()
+        log.info("answering /livez, /readyz and /metrics on http://%s", Address(host, port))
+        return Address(host, port)
+
+    async def stop(self) -> None:
+        """Ends the thread, and with it whatever a client still waits for."""
+        if self._loop is not None and self._ending is not None:
+            with suppress(RuntimeError):  # the loop has ended by itself
+                self._loop.call_soon_threadsafe(self._ending.set)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, _ENDS_WITHIN)
+
+    def _run(self, listening: socket.socket) -> None:
+        try:
+            with listening:
+                asyncio.run(self._serve(listening))
+        except Exception:
+            log.exception("health: the endpoint has ended")
+        finally:
+            self._began.set()
+
+    async def _serve(self, listening: socket.socket) -> None:
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+        self._lookout = Lookout(self._target, self._clock)
+        self._lookout.start()
+        try:
+            async with HttpServer(listening, self.answer):
+                self._began.set()
+                await self._ending.wait()
+        finally:
+            self._lookout.cut()
+            await self._lookout.stop()
+
+    async def answer(self, path: str) -> Answer | None:
+        """The answer to a path; none if there is nothing at it."""
+        match path:
+            case "/livez":
+                return self._findings(alive(self._health.vitals()))
+            case "/readyz":
+                return self._findings(await self._ready())
+            case "/metrics":
+                seen = await self._lookout.sight(with_figures=True)
+                text = metrics.exposition(self._health.vitals(), seen)
+                return Answer(HTTPStatus.OK, text, metrics.CONTENT_TYPE)
+            case _:
+                return None
+
+    async def _ready(self) -> list[Finding]:
+        seen = await self._lookout.sight(with_figures=self._max_wait is not None)
+        found = [*ready(self._health.vitals()), *sight.findings(seen, self._target.schema)]
+        if self._max_wait is not None:
+            found += sight.late_queues(seen, self._max_wait)
+        return found
+
+    def _findings(self, findings: list[Finding]) -> Answer:
+        well = is_well(findings)
+        body = codec.encode_document({"ok": well, "findings": findings})
+        status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(status, f"{body}\n", _JSON)

@@ -1,0 +1,40 @@
+"""The sign that a worker's event loop turns: /livez looks for it, and systemd waits for it."""
+
+from __future__ import annotations
+
+from headway.engine.health import Health, alive, is_well
+from headway.engine.service import Service
+from headway.engine.systemd import Systemd
+
+_AT_LEAST_EVERY = 1.0
+_TURNS_PER_LEASE = 5
+
+
+class Pulse(Service):
+    """Turns a few times per lease and does nothing else; a loop that is stuck cannot."""
+
+    def __init__(self, health: Health, systemd: Systemd, serving: str) -> None:
+        """`serving` is what systemd shows of a worker that is ready."""
+        super().__init__()
+        self._health = health
+        self._systemd = systemd
+        self._serving = serving
+        self._is_ready = False
+        self._every = min(_AT_LEAST_EVERY, health.lease / _TURNS_PER_LEASE)
+        if systemd.watchdog is not None:
+            self._every = min(self._every, systemd.watchdog)
+        health.begin(self)
+
+    async def turn(self) -> float | None:
+        vitals = self._health.vitals()
+        if vitals.trusted and not self._is_ready:
+            self._is_ready = True
+            self._systemd.ready(self._serving)
+        # Seen from the loop itself it is well; what may be stuck is the heartbeat.
+        if self._systemd.watchdog is not None and is_well(alive(vitals)):
+            self._systemd.alive()
+        return self._every
+
+    def draining(self) -> None:
+        """The worker stops claiming."""
+        self._systemd.stopping("draining")

@@ -1,0 +1,38 @@
+"""Slots of handlers that have some of their own: how many of a task may run at once in one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.core.config import WorkerOptions
+from headway.core.definition import Definition
+from headway.engine.turns import EVERY
+
+
+def slots_of(definitions: Mapping[str, Definition], processes: int) -> dict[str, int]:
+    """For each handler that may not have all of the worker's slots, those that it may have."""
+    found = {handler: _slots(d, processes) for handler, d in definitions.items()}
+    return {handler: slots for handler, slots in found.items() if slots is not None}
+
+
+def check_batches(
+    definitions: Mapping[str, Definition], queues: Mapping[str, int], options: WorkerOptions
+) -> None:
+    """Refuses to serve a task whose batches could never be full; `queues` share their slots."""
+    for definition in definitions.values():
+        if definition.batch is None:
+            continue
+        if (slots := options.dedicated.get(definition.queue)) is not None:
+            what = f"its queue {definition.queue!r} has"
+            definition.batch.check_slots(definition.handler, slots, what)
+        elif definition.queue in queues or EVERY in queues:
+            definition.batch.check_slots(definition.handler, options.concurrency, "this worker has")
+
+
+def _slots(definition: Definition, processes: int) -> int | None:
+    if definition.executor == "process":
+        return min(definition.slots or processes, processes)
+    if definition.batch is not None and definition.slots is None:
+        # What it gathers beyond one call would wait here while other workers have time for it.
+        return definition.batch.size
+    return definition.slots

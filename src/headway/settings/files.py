@@ -1,0 +1,185 @@
+"""headway.toml and pyproject.toml: finding the one that counts, and what it says.
+
+The nearest directory, from the working directory upwards, that has a headway.toml or a pyproject.toml
+with [tool.headway] in it. $HEADWAY_CONFIG names a file instead.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.errors import ConfigError
+from headway.settings.environment import FILE, PROFILE, Variable, configuration_file
+from headway.settings.fields import PROFILES, SECTIONS, Field, fields, in_order, suggestion
+from headway.settings.origin import Origin, shown
+
+_OWN = "headway.toml"
+_SHARED = "pyproject.toml"
+_IN_SHARED = "tool.headway"
+
+_inherited: Path | None = None
+
+
+def look_from(directory: Path | None) -> None:
+    """In a process that a worker started: looks where the worker did, wherever it has gone since."""
+    global _inherited
+    _inherited = directory
+
+
+def working_directory() -> Path | None:
+    """Where the search begins; none if the directory is no more."""
+    try:
+        return _inherited or Path.cwd()
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A field, and what a file says about it."""
+
+    field: Field
+    value: Any
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file's table. Its names in messages begin with `prefix`."""
+
+    path: Path
+    table: Mapping[str, Any]
+    prefix: str = ""
+
+    def given(self) -> list[Given]:
+        """What it says for every profile."""
+        rest = {key: value for key, value in self.table.items() if key != PROFILES}
+        return list(self._fields(rest, self.prefix))
+
+    def profiles(self) -> dict[str, list[Given]]:
+        """What it says for each of its profiles. All of them are checked, whichever is asked for."""
+        profiles = self.table_of(PROFILES, self._name(PROFILES))
+        found: dict[str, list[Given]] = {}
+        for name, value in profiles.items():
+            whole = self._name(PROFILES, name)
+            found[name] = list(self._fields(self._check_table(value, whole), whole))
+        return found
+
+    def profile(self, wanted: Variable) -> list[Given]:
+        """What it says for the profile that was asked for."""
+        if wanted.text in (profiles := self.profiles()):
+            return profiles[wanted.text]
+        known = f"it has {in_order(profiles)}" if profiles else "it has none"
+        table = self._name(PROFILES, wanted.text)
+        raise wanted.origin.refuse(
+            wanted.text, f"is no profile of {self.path}; {known}; add a table [{table}]"
+        )
+
+    def _fields(self, table: Mapping[str, Any], prefix: str) -> Iterator[Given]:
+        for key, value in table.items():
+            if key in SECTIONS:
+                name = _join(prefix, key)
+                for inner, inner_value in self._check_table(value, name).items():
+                    yield self._field(key, inner, inner_value, _join(name, inner))
+            else:
+                yield self._field("", key, value, _join(prefix, key))
+
+    def _field(self, section: str, key: str, value: Any, name: str) -> Given:
+        field = fields().get(_join(section, key))
+        if field is None:
+            raise ConfigError(
+                f"{self.path}: there is no setting {name} (= {shown(key, value)}); "
+                f"{suggestion(section, key)}"
+            )
+        return Given(field, value, Origin("file", str(self.path), name))
+
+    def table_of(self, key: str, name: str) -> Mapping[str, Any]:
+        """The table at a key, empty if there is none; `name` is what a message calls it."""
+        return self._check_table(self.table.get(key, {}), name)
+
+    def _check_table(self, value: Any, name: str) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            problem = f"is not a table; write it under a line [{name}]"
+            raise Origin("file", str(self.path), name).refuse(value, problem)
+        return value  # pyright: ignore[reportUnknownVariableType]
+
+    def _name(self, *parts: str) -> str:
+        return _join(self.prefix, *parts)
+
+
+def find_file() -> tuple[File | None, list[str]]:
+    """The file that counts, if there is one, and what is worth saying about the search."""
+    notes: list[str] = []
+    if (named := configuration_file()) is not None:
+        path = (working_directory() or Path()) / Path(named).expanduser()
+        file = _read_shared(path) if path.name == _SHARED else File(path, _parse(path, _text(path)))
+        if file is None:
+            raise ConfigError(f"environment: {FILE} = {named!r} has no table [{_IN_SHARED}]")
+        return file, notes
+    start = working_directory()
+    for directory in () if start is None else (start, *start.parents):
+        if (file := _in(directory, notes)) is not None:
+            return file, notes
+    return None, notes
+
+
+def no_profile(wanted: Variable) -> ConfigError:
+    """The error that a profile is where there is no file."""
+    return wanted.origin.refuse(
+        wanted.text,
+        f"is no profile: there is no {_OWN} and no [{_IN_SHARED}] in a {_SHARED}, here or above; "
+        f"add [{PROFILES}.{wanted.text}] to one, or unset {PROFILE}",
+    )
+
+
+def _in(directory: Path, notes: list[str]) -> File | None:
+    own, shared = directory / _OWN, directory / _SHARED
+    try:
+        has_own, has_shared = own.is_file(), shared.is_file()
+    except OSError as error:
+        notes.append(f"{directory} is left out: nothing in it can be read ({error.strerror})")
+        return None
+    other = _read_shared(shared) if has_shared else None
+    if not has_own:
+        return other
+    if other is not None:
+        notes.append(f"{own} is used, and [{_IN_SHARED}] of {shared} is not; keep one of them")
+    return File(own, _parse(own, _text(own)))
+
+
+def _read_shared(path: Path) -> File | None:
+    text = _text(path)
+    if "headway" not in text:
+        return None  # whatever else is in it is not for us to judge
+    tools = File(path, _parse(path, text)).table_of("tool", "tool")
+    if "headway" not in tools:
+        return None
+    table = File(path, tools).table_of("headway", _IN_SHARED)
+    return File(path, table, _IN_SHARED)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 ({error.reason}, byte {error.start})") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror}); let this process's user read it, "
+            f"or name another file in ${FILE}"
+        ) from None
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}; correct it there") from None
+
+
+def _join(*parts: str) -> str:
+    return ".".join(part for part in parts if part)

@@ -1,0 +1,262 @@
+"""The layers put together: every field's value, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headway.core.config import (
+    AppOptions,
+    HealthOptions,
+    LogOptions,
+    Retention,
+    SupervisorOptions,
+    WorkerOptions,
+)
+from headway.errors import ConfigError
+from headway.settings import files
+from headway.settings.environment import Environment
+from headway.settings.fields import SECTIONS, Field, fields, suggestion
+from headway.settings.kinds import WEIGHTS, is_none
+from headway.settings.notation import QueueNotation, read_queues, read_queues_text
+from headway.settings.origin import DEFAULT, Origin, masked
+
+T = TypeVar("T")
+
+_QUEUES = "worker.queues"
+_DEDICATED = "worker.dedicated"
+_OF_OPTION = {"--dsn": "database_url", "--schema": "schema"}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A field's value and where it came from."""
+
+    key: str
+    value: Any = field(repr=False)
+    origin: Origin
+
+    @property
+    def shown(self) -> Any:
+        """The value with its secrets hidden."""
+        return masked(self.key, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for an app, field by field."""
+
+    values: Mapping[str, Setting]
+    """Every field by its key, `worker.concurrency`."""
+    file: Path | None
+    env_file: Path | None
+    profile: str | None
+    directory: Path | None
+    """Where the search for a file began."""
+    notes: tuple[str, ...]
+    """What someone may want to know about how these came about."""
+    ignored: tuple[str, ...]
+    """Variables that begin with HEADWAY_ and are none of its settings."""
+
+    def __getitem__(self, key: str) -> Setting:
+        return self.values[key]
+
+    @property
+    def app(self) -> AppOptions:
+        return _made(AppOptions, self.values)
+
+    @property
+    def retention(self) -> Retention:
+        return _made(Retention, self.values)
+
+    @property
+    def supervisor(self) -> SupervisorOptions:
+        return _made(SupervisorOptions, self.values)
+
+    @property
+    def log(self) -> LogOptions:
+        return _made(LogOptions, self.values)
+
+    @property
+    def health(self) -> HealthOptions:
+        return _made(HealthOptions, self.values)
+
+    def worker(self, given: Mapping[str, Any] | None = None) -> WorkerOptions:
+        """A worker's options: those given to it, else as configured."""
+        called = in_code({f"worker.{name}": value for name, value in (given or {}).items()})
+        return _made(WorkerOptions, {**self.values, **called})
+
+
+def load(
+    code: Mapping[str, Setting] | None = None, command_line: Mapping[str, Setting] | None = None
+) -> Settings:
+    """Reads files and the environment, puts the layers on each other and checks the result.
+
+    Every call reads everything anew.
+    """
+    file, notes = files.find_file()
+    directory = files.working_directory()
+    environment = Environment(directory if file is None else file.path.parent, directory)
+    environment.refuse_mistakes()
+    values = {key: Setting(key, field.default, DEFAULT) for key, field in fields().items()}
+    profile = environment.profile
+    if file is not None:
+        values |= _from_file(file.given(), file.path.parent)
+        for given in file.profiles().values():
+            _from_file(given, file.path.parent)  # checked, whichever is in use
+    if profile is not None:
+        if file is None:
+            raise files.no_profile(profile)
+        values |= _from_file(file.profile(profile), file.path.parent)
+    values |= _together(
+        _from_text(field, variable.text, variable.origin) for field, variable in environment.given()
+    )
+    values |= {**(code or {}), **(command_line or {})}
+    settings = Settings(
+        values,
+        file=None if file is None else file.path,
+        env_file=environment.file,
+        profile=None if profile is None else profile.text,
+        directory=directory,
+        notes=(*notes, *environment.notes),
+        ignored=tuple(environment.ignored),
+    )
+    for options in SECTIONS.values():
+        _made(options, values)
+    return settings
+
+
+def of_app(
+    retention: Retention | None, worker: Mapping[str, Any] | None, **given: Any
+) -> dict[str, Setting]:
+    """The layer of what an app was made with; none is not given."""
+    keys = {key: value for key, value in given.items() if value is not None}
+    if retention is not None:
+        keys |= {f"retention.{f.name}": getattr(retention, f.name) for f in fields_of(retention)}
+    keys |= {f"worker.{name}": value for name, value in (worker or {}).items()}
+    layer = in_code(keys)
+    defaults = {key: Setting(key, field.default, DEFAULT) for key, field in fields().items()}
+    for options in SECTIONS.values():
+        _made(options, defaults | layer)  # what cannot be is said where it was written
+    return layer
+
+
+def in_code(given: Mapping[str, Any]) -> dict[str, Setting]:
+    """The layer of what code says; ConfigError if a field does not exist or a value cannot be one."""
+    values: dict[str, Setting] = {}
+    for key, value in given.items():
+        section, _, name = key.rpartition(".")
+        origin = Origin("code", "code", key)
+        if key not in fields():
+            raise origin.refuse(value, f"is no setting; {suggestion(section, name)}")
+        if not fields()[key].kind.fits(value):
+            raise _unfit(fields()[key], value, origin)
+        values[key] = Setting(key, value, origin)
+    return values
+
+
+def on_command_line(given: Mapping[str, Any]) -> dict[str, Setting]:
+    """The layer of the options of a command, those that were given: `{"--schema": "jobs"}`."""
+    return {
+        key: Setting(key, value, Origin("command line", "command line", option))
+        for option, value in given.items()
+        for key in (_OF_OPTION[option],)
+        if value
+    }
+
+
+def _from_file(given: Iterable[files.Given], directory: Path) -> dict[str, Setting]:
+    return _together(_from_toml(g.field, g.value, g.origin, directory) for g in given)
+
+
+def _from_toml(field: Field, value: Any, origin: Origin, directory: Path) -> dict[str, Setting]:
+    if field.kind is WEIGHTS and isinstance(value, str | list):
+        return _from_notation(field, value, origin)  # pyright: ignore[reportUnknownArgumentType]
+    if is_none(value) and field.kind.fits(None):
+        value = None
+    if not field.kind.fits(value):
+        raise _unfit(field, value, origin)
+    if field.key == "local":
+        value = directory / Path(value).expanduser()
+    return {field.key: Setting(field.key, value, origin)}
+
+
+def _together(reads: Iterable[dict[str, Setting]]) -> dict[str, Setting]:
+    """One layer. The notation of queues speaks of two fields, of which one may be set beside it."""
+    values: dict[str, Setting] = {}
+    for key, setting in (item for read in reads for item in read.items()):
+        if key in values and values[key].value and setting.value:
+            raise setting.origin.refuse(
+                setting.value, f"and {values[key].origin} both set {key}; keep one"
+            )
+        if key not in values or setting.value:
+            values[key] = setting
+    return values
+
+
+def _from_text(field: Field, text: str, origin: Origin) -> dict[str, Setting]:
+    text = text.strip()
+    if field.kind is WEIGHTS:
+        return _from_notation(field, text, origin)
+    try:
+        value = field.kind.from_text(text)
+    except ValueError:
+        raise _unfit(field, text, origin) from None
+    if not field.kind.fits(value):
+        raise _unfit(field, text, origin)
+    return {field.key: Setting(field.key, value, origin)}
+
+
+def _from_notation(field: Field, value: str | list[Any], origin: Origin) -> dict[str, Setting]:
+    """Queues as the command line writes them; they say of every queue whether it has slots of its own."""
+    if field.key not in (_QUEUES, _DEDICATED):
+        raise _unfit(field, value, origin)
+    try:
+        read = read_queues_text(value) if isinstance(value, str) else _read_list(value)
+    except ConfigError as error:
+        raise origin.refuse(value, f"cannot be read: {error}") from None
+    found = {_QUEUES: read.queues, _DEDICATED: read.dedicated}
+    if field.key == _DEDICATED and not read.queues:
+        found.pop(_QUEUES)
+    elif field.key == _DEDICATED:
+        raise origin.refuse(value, "is about slots of a queue's own; write it like 'reports=2'")
+    return {key: Setting(key, value, origin) for key, value in found.items() if key in fields()}
+
+
+def _read_list(entries: list[Any]) -> QueueNotation:
+    if not all(isinstance(entry, str) for entry in entries):
+        raise ConfigError("each entry is text, like 'mail:3'")
+    return read_queues(entries)
+
+
+def _unfit(field: Field, value: Any, origin: Origin) -> ConfigError:
+    return origin.refuse(value, f"cannot be; it must be {field.kind.words}")
+
+
+def _made(options: type[T], values: Mapping[str, Setting]) -> T:
+    """The section's dataclass, which checks itself; its complaint is led back to who said it."""
+    mine = [field for field in fields().values() if SECTIONS[field.section] is options]
+    try:
+        return options(**{field.name: values[field.key].value for field in mine})
+    except ConfigError as error:
+        for field in mine:
+            setting = values[field.key]
+            if setting.origin is not DEFAULT:
+                _blame(options, field, setting, error)
+        said = {str(values[f.key].origin) for f in mine if values[f.key].origin is not DEFAULT}
+        raise ConfigError(f"{error} (set by {', '.join(sorted(said))})") from None
+
+
+def _blame(options: type, field: Field, setting: Setting, error: ConfigError) -> None:
+    """Raises the error with its origin, if this value alone is enough for it."""
+    try:
+        options(**{field.name: setting.value})
+    except ConfigError as alone:
+        if str(alone) != str(error):
+            return
+        if setting.origin.layer == "code":
+            raise alone from None  # who wrote it sees it where it is written
+        raise setting.origin.refuse(setting.value, f"cannot be: {error}") from None

@@ -1,0 +1,101 @@
+-- What people say of a queue, a task or a key while everything runs: pauses and limits. One row of each
+-- that something was said of; whoever claims or admits reads it.
+--   queue  a queue, by name
+--   task   a handler: a task, or a flow's step as `flow/step`; a pause may also name a whole flow
+--   keys   each key of a handler (Limit(key=...)), by the handler's name
+--   key    one concurrency key
+create table {schema}.control (
+  kind         text not null constraint control_kind check (kind in ('queue', 'task', 'keys', 'key')),
+  name         text not null,
+  paused_at    timestamptz,
+  paused_until timestamptz,                     -- null: until someone resumes it
+  paused_by    text,
+  pause_reason text,
+  concurrency  integer,                         -- running at once, in the whole fleet
+  rate         double precision,                -- starts per second
+  burst        integer,                         -- starts at once, if none was made for long
+  spent_until  timestamptz,                     -- when all tokens taken so far will have been earned
+  declared     jsonb,                           -- what the code says: concurrency, rate, burst
+  changed_at   timestamptz,                     -- by a person; null: the limits are the declared ones
+  changed_by   text,
+  primary key (kind, name),
+  constraint control_concurrency check (concurrency >= 0),
+  constraint control_rate check (rate > 0 and burst > 0)
+) with (fillfactor = 50);
+
+insert into {schema}.control (kind, name, paused_at, paused_by, pause_reason)
+select 'queue', name, paused_at, paused_by, pause_reason from {schema}.queue where paused_at is not null;
+drop view if exists {schema}.queues;                      -- made anew with the functions
+drop function if exists {schema}.pause(text, text, text), {schema}.resume(text);
+drop table {schema}.queue;
+
+-- Tokens of single keys; a row whose moment has passed says nothing and is swept away.
+create table {schema}.bucket (
+  key          text primary key,
+  spent_until  timestamptz not null
+) with (fillfactor = 50);
+create index bucket_spent on {schema}.bucket (spent_until);
+
+-- Who counts under the limit of its queue or task; newest first, because under an old snapshot the dead
+-- are the oldest. Jobs that no limit is about are in neither.
+alter table {schema}.job
+  add column limited boolean not null default false,  -- it was claimed, or ran, under such a limit
+  add column rated boolean not null default false;    -- it took a token of its key to become ready
+create index job_limited_queue on {schema}.job (queue, seq) where state = 'x' and limited;
+create index job_limited_task on {schema}.job (task, step, seq) where state = 'x' and limited;
+
+-- What is to be made again and again. `job` is the document that enqueue_jobs takes, without id and moment.
+create table {schema}.schedule (
+  name         text primary key,
+  owner        text not null default '',        -- the app that declared or put it
+  declared     boolean not null default false,  -- in code, and cleaned up with it
+  task         text not null,
+  spec         text not null,                   -- as it was written: "0 8 * * 1-5[Europe/Berlin]"
+  job          jsonb not null,
+  catch_up     text not null constraint schedule_catch_up check (catch_up in ('skip', 'one', 'all')),
+  most         integer not null,                -- of catch_up all: how many at most
+  overlap      text not null constraint schedule_overlap check (overlap in ('allow', 'skip', 'queue')),
+  jitter       double precision not null default 0,
+  since        timestamptz not null,            -- "@every" counts from here
+  done_until   timestamptz not null,            -- every occurrence up to here was fired or dropped
+  next_at      timestamptz,                     -- when to look at it: its next occurrence, or at once; null: it has ended
+  version      integer not null default 1,      -- grows with every change, so that nobody fires what was changed meanwhile
+  last_at      timestamptz,                     -- the newest occurrence that was fired
+  last_job     uuid,
+  ends_at      timestamptz,
+  paused_at    timestamptz,
+  paused_by    text,
+  pause_reason text,
+  created_at   timestamptz not null,
+  changed_at   timestamptz not null
+) with (fillfactor = 50);
+create index schedule_due on {schema}.schedule (next_at) where next_at is not null and paused_at is null;
+
+alter table {schema}.worker
+  add column draining boolean not null default false,   -- it was asked to stop
+  add column listening boolean,                         -- it hears notifications; null: it has not said
+  add column schedules jsonb not null default '[]';     -- the names of those that its code declares
+
+-- How many jobs of a queue came to which end: a row for each settling, so that nobody waits for anybody, and
+-- what a sweep has added up of them. A queue that nothing ended in for long is forgotten.
+create table {schema}.tally (
+  queue        text not null,
+  outcome      "char" not null,
+  count        bigint not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+create table {schema}.total (
+  queue        text not null,
+  outcome      "char" not null,
+  count        bigint not null,
+  changed_at   timestamptz not null,
+  primary key (queue, outcome)
+) with (fillfactor = 50);
+
+-- How many live jobs of each state a queue had when they were last counted, for tables too long to count.
+create table {schema}.census (
+  queue        text not null,
+  state        "char" not null,
+  count        bigint not null,
+  taken_at     timestamptz not null,
+  primary key (queue, state)
+);

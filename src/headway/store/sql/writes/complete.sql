@@ -1,0 +1,2 @@
+-- A consumer's job succeeded (functions/5_consumers.sql).
+select {schema}.complete(%(id)s::uuid, %(claim)s::integer, %(result)s::jsonb)

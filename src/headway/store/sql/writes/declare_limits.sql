@@ -1,0 +1,48 @@
+-- What the code says of the limits of these handlers. It holds unless a person said otherwise; one that the
+-- code no longer has is no longer declared. Only what changed is written, and nothing else is locked: a consumer
+-- in SQL may hold a limit for long, and a worker that starts does not wait for it. What runs
+-- already is counted by mark_limited.sql, in the same transaction.
+with given as (
+  select kind, name, case when limits is not null and limits <> 'null' then limits end as limits
+  from jsonb_to_recordset(%(limits)s::jsonb) as d(kind text, name text, limits jsonb)
+),
+declared as materialized (
+  select g.*, c.rate from given g left join {schema}.control c using (kind, name)
+  where g.limits is distinct from c.declared
+),
+changed as (
+  insert into {schema}.control as c (kind, name, concurrency, rate, burst, declared)
+  select kind, name, (limits ->> 'concurrency')::integer, (limits ->> 'rate')::double precision,
+         (limits ->> 'burst')::integer, limits
+  from declared where limits is not null
+  order by kind, name
+  on conflict (kind, name) do update
+  set declared = excluded.declared,
+      concurrency = case when c.changed_at is null then excluded.concurrency else c.concurrency end,
+      rate = case when c.changed_at is null then excluded.rate else c.rate end,
+      burst = case when c.changed_at is null then excluded.burst else c.burst end,
+      spent_until = case when c.changed_at is not null or c.rate is not distinct from excluded.rate
+                         then c.spent_until end
+  where c.declared is distinct from excluded.declared
+  returning c.kind, c.name, c.rate
+),
+dropped as (
+  update {schema}.control c
+  set declared = null,
+      concurrency = case when c.changed_at is not null then c.concurrency end,
+      rate = case when c.changed_at is not null then c.rate end,
+      burst = case when c.changed_at is not null then c.burst end
+  from declared d
+  where d.limits is null and c.kind = d.kind and c.name = d.name and c.declared is not null
+  returning c.name
+),
+emptied as (
+  -- Moments that another rate has spent say nothing of this one. In the order of admit.sql.
+  delete from {schema}.bucket where key in (
+    select b.key from {schema}.bucket b join changed k on k.kind = 'keys' and starts_with(b.key, k.name || '/')
+    where k.rate is distinct from (select d.rate from declared d where d.kind = k.kind and d.name = k.name)
+    order by b.key for update of b)
+  returning 1
+)
+select name, case when %(channel)s::text is not null then pg_notify(%(channel)s::text, 'control')::text end
+from (select name from changed union all select name from dropped) news

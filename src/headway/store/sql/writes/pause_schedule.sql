@@ -1,0 +1,6 @@
+-- Stops a schedule; what it made already goes on. No row comes back if there is none of this name.
+update {schema}.schedule
+set paused_at = coalesce(paused_at, coalesce(%(now)s, now())), paused_by = %(by)s, pause_reason = %(reason)s,
+    version = version + 1, changed_at = coalesce(%(now)s, now())
+where name = %(name)s
+returning paused_at

@@ -1,0 +1,42 @@
+-- Puts schedules at run time, or writes down those that code declares. Each is looked at at once by whoever
+-- fires: it alone knows when the next occurrence is. One that is there with the same spec goes on where it is,
+-- so that a deploy neither loses nor repeats an occurrence; another spec begins now; a pause stays.
+-- Code gives way to what was put at run time and to what another app declared: `taken` says so. With `missing`
+-- it writes only what is not there. What can never be due again is not put. In the order of their names, so
+-- that no two writers wait for each other.
+with given as materialized (
+  select d.*, coalesce(%(now)s, now()) as moment
+  from jsonb_to_recordset(%(schedules)s::jsonb) as d(name text, task text, spec text, job jsonb, call jsonb,
+    catch_up text, most integer, overlap text, jitter double precision, ends_at timestamptz, last timestamptz)
+  where %(declared)s::boolean or coalesce(d.last > coalesce(%(now)s, now()), true)
+),
+written as (
+  insert into {schema}.schedule as s (name, owner, declared, task, spec, job, catch_up, most, overlap, jitter,
+    ends_at, since, done_until, next_at, created_at, changed_at)
+  select name, %(owner)s::text, %(declared)s::boolean, task, spec,
+         coalesce(job, {schema}.prepare_job(call)) - 'id' - 'at', catch_up, most, overlap, jitter,
+         ends_at, moment, moment, moment, moment, moment
+  from given order by name
+  on conflict (name) do update
+  set owner = excluded.owner, declared = excluded.declared, task = excluded.task, spec = excluded.spec,
+      job = excluded.job, catch_up = excluded.catch_up, most = excluded.most, overlap = excluded.overlap,
+      jitter = excluded.jitter, ends_at = excluded.ends_at,
+      since = case when s.spec = excluded.spec then s.since else excluded.since end,
+      done_until = case when s.spec = excluded.spec and s.next_at is not null then s.done_until
+                        else greatest(s.done_until, excluded.done_until) end,
+      next_at = excluded.next_at, version = s.version + 1, changed_at = excluded.changed_at
+  where not %(missing)s::boolean
+    and (not excluded.declared or (s.declared and s.owner in ('', excluded.owner)))
+    and (s.owner, s.declared, s.task, s.spec, s.job, s.catch_up, s.most, s.overlap, s.jitter, s.ends_at)
+        is distinct from
+        (excluded.owner, excluded.declared, excluded.task, excluded.spec, excluded.job, excluded.catch_up,
+         excluded.most, excluded.overlap, excluded.jitter, excluded.ends_at)
+  returning s.name
+),
+rung as (
+  select pg_notify(%(channel)s::text, 'schedule') from written where %(channel)s::text is not null limit 1
+)
+select g.name,
+       %(declared)s::boolean and s.name is not null and not (s.declared and s.owner in ('', %(owner)s::text)) as taken,
+       (select count(*) from rung) as rung
+from given g left join {schema}.schedule s on s.name = g.name

@@ -1,0 +1,2 @@
+-- Removes a schedule; the jobs that it made stay.
+delete from {schema}.schedule where name = %(name)s returning name

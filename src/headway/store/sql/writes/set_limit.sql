@@ -1,0 +1,32 @@
+-- Sets the limits of a queue, of a task or of each of its keys, from the next claim on; a limit that is null
+-- is none. What runs already counts from now on, too. The order is that of the claim: control, then jobs.
+with kept as (
+  insert into {schema}.control as c (kind, name, concurrency, rate, burst, changed_at, changed_by)
+  values (%(kind)s, %(name)s, %(concurrency)s, %(rate)s, %(burst)s, coalesce(%(now)s, now()), %(by)s)
+  on conflict (kind, name) do update
+  set concurrency = excluded.concurrency, rate = excluded.rate, burst = excluded.burst,
+      -- A moment that a slower rate has spent far ahead says nothing of a faster one.
+      spent_until = case when c.rate is not distinct from excluded.rate then c.spent_until end,
+      changed_at = excluded.changed_at, changed_by = excluded.changed_by
+  returning kind, name, concurrency, rate
+),
+counted as (
+  update {schema}.job j set limited = true
+  from kept k
+  where k.concurrency is not null and j.worker_id is not null and not j.limited
+    and (k.kind = 'queue' and j.queue = k.name
+         or k.kind = 'task' and j.task = split_part(k.name, '/', 1) and j.step = split_part(k.name, '/', 2))
+  returning 1
+),
+emptied as (
+  -- Nor do the moments of single keys say anything of another rate. In the order of admit.sql.
+  delete from {schema}.bucket where key in (
+    select b.key from {schema}.bucket b join kept k on k.kind = 'keys' and starts_with(b.key, k.name || '/')
+    where k.rate is distinct from (
+      select c.rate from {schema}.control c where c.kind = k.kind and c.name = k.name)
+    order by b.key for update of b)
+  returning 1
+)
+select (select count(*) from counted), (select count(*) from emptied),
+       case when %(channel)s::text is not null then pg_notify(%(channel)s::text, 'control')::text end
+from kept

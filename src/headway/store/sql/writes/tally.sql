@@ -1,0 +1,21 @@
+-- Adds up what was tallied since the last time, so that there is one row of each queue and outcome, and
+-- forgets queues that nothing ended in for long. Those who settle only ever add rows: they wait for nobody.
+-- In one order, so that two who do this at once wait for each other in no circle.
+with taken as (
+  delete from {schema}.tally where ctid = any (array(select ctid from {schema}.tally limit %(limit)s))
+  returning queue, outcome, count
+),
+added as (
+  insert into {schema}.total as t (queue, outcome, count, changed_at)
+  select queue, outcome, sum(count), coalesce(%(now)s, now()) from taken
+  group by queue, outcome order by queue, outcome
+  on conflict (queue, outcome) do update set count = t.count + excluded.count, changed_at = excluded.changed_at
+  returning count
+),
+forgotten as (
+  delete from {schema}.total t
+  where changed_at <= coalesce(%(now)s, now()) - interval '90 days'
+    and not exists (select 1 from taken k where k.queue = t.queue and k.outcome = t.outcome)
+  returning count
+)
+select (select count(*) from taken), (select count(*) from added), (select count(*) from forgotten)

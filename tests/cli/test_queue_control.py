@@ -1,0 +1,132 @@
+"""`headway queue pause | resume | limit | limits`, of queues, tasks and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headway import Headway, Limit
+from tests.cli.conftest import Command
+
+Json = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "name", "again"),
+    [
+        (["mail"], "queue", "mail", "mail"),
+        (["--task", "flow/step"], "task", "flow/step", "--task flow/step"),
+        (["--key", "acme"], "key", "acme", "--key acme"),
+    ],
+)
+def test_a_pause_says_how_to_open_it_again(
+    headway: Command, headway_json: Json, words: list[str], kind: str, name: str, again: str
+) -> None:
+    said = headway("queue", "pause", *words, "--reason", "API down", "--by", "ada").stdout
+    assert said == f"{kind} {name} is paused; `headway queue resume {again}` opens it\n"
+    (row,) = headway_json("queue", "limits")
+    assert (row["kind"], row["name"], row["paused"]) == (kind, name, True)
+    assert (row["paused_by"], row["pause_reason"]) == ("ada", "API down")
+    assert "by ada: API down" in " ".join(headway("queue", "limits").stdout.split())
+    assert headway("queue", "resume", *words).stdout == f"{kind} {name} is open\n"
+    assert "was not paused" in headway("queue", "resume", *words, code=1).stderr
+    answer = headway_json("queue", "resume", *words, code=1)
+    assert answer == {kind: name, "paused": False, "resumed": False}
+
+
+def test_a_pause_until_then_opens_by_itself(headway: Command, headway_json: Json) -> None:
+    said = headway("queue", "pause", "mail", "--until", "90m").stdout
+    assert "by itself in 1h 30m, or `headway queue resume mail`" in said
+    (row,) = headway_json("queue", "limits")
+    assert 5300 < row["paused_for"] <= 5400
+    answer = headway_json("queue", "pause", "mail", "--until", "5m", "--by", "ada")
+    assert answer == {"queue": "mail", "paused": True, "by": "ada", "reason": None, "for": 300.0}
+
+
+def test_a_limit_is_set_lifted_and_taken_back(
+    headway: Command, headway_json: Json, app: Headway
+) -> None:
+    @app.task(name="resize", limit=Limit(concurrency=2))
+    async def resize() -> None: ...
+
+    app.run_until_idle_sync()
+    (row,) = headway_json("queue", "limits")
+    assert (row["kind"], row["name"], row["concurrency"]) == ("task", "resize", 2)
+    assert "code" in headway("queue", "limits").stdout
+
+    limit = ("queue", "limit", "--task", "resize")
+    said = headway(*limit, "--concurrency", 5, "--rate", "100/min", "--burst", 9, "--by", "ada")
+    assert said.stdout == "task resize: 5 at once, 100/min in bursts of 9\n"
+    (row,) = headway_json("queue", "limits")
+    assert (row["changed_by"], row["declared"]["concurrency"]) == ("ada", 2)
+    assert headway(*limit, "--none").stdout == "task resize: no limit\n"
+    assert headway(*limit, "--reset").stdout == "task resize: 2 at once\n"
+    assert "nobody had set" in headway(*limit, "--reset", code=1).stderr
+
+
+def test_limits_of_queues_and_of_each_key(headway: Command, headway_json: Json) -> None:
+    assert headway("queue", "limits").stdout == "nothing is paused, and nothing has a limit\n"
+    assert headway_json("queue", "limits") == []
+    assert headway("queue", "limit", "mail", "--concurrency", 0).stdout == "queue mail: 0 at once\n"
+    said = headway("queue", "limit", "--keys-of", "sync", "--rate", "1/10s").stdout
+    assert said == "each key of sync: 6/min\n"
+    answer = headway_json("queue", "limit", "mail", "--rate", "10/s")
+    assert (answer["kind"], answer["name"], answer["rate"]) == ("queue", "mail", 10.0)
+    assert "@" in answer["changed_by"], "whoever is at the keyboard"
+    shown = " ".join(headway("queue", "limits").stdout.split())
+    assert "each key of" in shown
+    assert headway("queue", "limit", "mail", "--reset").stdout == "queue mail: no limit\n"
+
+
+def test_a_limit_holds_for_what_runs(headway: Command, app: Headway) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    send.enqueue_many_sync([{}] * 5)
+    headway("queue", "limit", "mail", "--rate", "1/h", "--burst", 2)
+    assert app.run_until_idle_sync().total == 2
+    headway("queue", "limit", "mail", "--none")
+    assert app.run_until_idle_sync().total == 3
+
+
+def test_explain_says_why_a_job_waits(headway: Command, app: Headway) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    job = send.enqueue_sync()
+    headway("queue", "pause", "mail", "--by", "ada", "--until", "1h")
+    headway("queue", "limit", "--task", "send", "--concurrency", 0)
+    said = " ".join(headway("job", "explain", job.id).stdout.split())
+    assert (
+        "queue mail is paused by ada; `headway queue resume mail` opens it, else it opens" in said
+    )
+    assert "task send has 0 of 0 running" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["pause"], "give exactly one of queue, task, key"),
+        (["pause", "mail", "--task", "send"], "give exactly one of queue, task, key"),
+        (["pause", "mail", "--until", "soon"], "soon"),
+        (["resume"], "give exactly one of queue, task, key"),
+        (["limit", "mail"], "give --concurrency and --rate as you need"),
+        (["limit", "mail", "--none", "--reset"], "give --concurrency and --rate as you need"),
+        (["limit", "mail", "--rate", "1/s", "--none"], "give --concurrency and --rate as you need"),
+        (["limit", "--concurrency", "1"], "give exactly one of queue, task, keys_of"),
+        (["limit", "mail", "--keys-of", "x", "--rate", "1/s"], "give exactly one of"),
+        (["limit", "mail", "--rate", "often"], "rate 'often' is not one"),
+        (["limit", "mail", "--concurrency", "-1"], "-1"),
+        (["limit", "mail", "--concurrency", "1", "--burst", "2"], "burst belongs to a rate"),
+        (["limit", "mail", "--rate", "1/s", "--burst", "0"], "0"),
+        (["limit", "--keys-of", "x", "--concurrency", "0"], "concurrency 0"),
+        (["limit", ""], "give --concurrency"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(
+    headway: Command, headway_json: Json, words: list[str], complaint: str
+) -> None:
+    assert complaint in " ".join(headway("queue", *words, code=2).stderr.split())
+    assert headway_json("queue", "limits") == []

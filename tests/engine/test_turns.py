@@ -1,0 +1,156 @@
+"""Whose turn it is: shares by weight, and none that anybody did not ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.engine.turns import Turns
+
+
+def _serve(
+    turns: Turns, waiting: Mapping[str, int], rounds: int, room: int = 1
+) -> tuple[list[str], Counter[str]]:
+    """Serves a backlog for so many rounds: what was started, in order, and what is left."""
+    left, ran = Counter(waiting), list[str]()
+    for _ in range(rounds):
+        for queue, most in turns.shares([queue for queue, n in left.items() if n], room):
+            got = min(most, left[queue])
+            left[queue] -= got
+            turns.served(queue, got)
+            ran += [queue] * got
+    return ran, left
+
+
+@pytest.mark.parametrize("room", [1, 3, 7, 100])
+def test_a_backlog_is_shared_by_weight_however_much_room_there_is(room: int) -> None:
+    weights = {"a": 5, "b": 3, "c": 1}
+    turns = Turns(weights, strict=False)
+    for queue in weights:
+        turns.join(queue)
+    ran, _ = _serve(turns, dict.fromkeys(weights, 100_000), 900, room)
+    assert len(ran) == 900 * room
+    for queue, weight in weights.items():
+        assert ran.count(queue) == pytest.approx(len(ran) * weight / 9, rel=0.02)
+
+
+def test_in_every_stretch_each_queue_has_its_share() -> None:
+    """Not only in the long run: no queue waits for longer than a round of all weights."""
+    weights = {"a": 5, "b": 3, "c": 1}
+    turns = Turns(weights, strict=False)
+    ran, _ = _serve(turns, dict.fromkeys(weights, 1_000), 180)
+    for start in range(0, 170, 9):
+        stretch = Counter(ran[start : start + 10])
+        assert all(stretch[queue] >= 1 for queue in weights), (start, stretch)
+
+
+def test_what_one_queue_does_not_use_goes_to_the_others() -> None:
+    turns = Turns({"a": 1, "b": 1}, strict=False)
+    ran, left = _serve(turns, {"a": 4, "b": 100}, 50, room=2)
+    assert left["a"] == 0
+    assert len(ran) == 50 * 2, "no slot was free for a round"
+
+
+def test_a_queue_that_comes_late_has_no_right_to_what_it_did_not_ask_for() -> None:
+    turns = Turns({"early": 1, "late": 1}, strict=False)
+    turns.join("early")
+    _serve(turns, {"early": 1_000}, 500)
+    turns.join("late")
+    ran, _ = _serve(turns, {"early": 1_000, "late": 1_000}, 20)
+    assert Counter(ran) == {"early": 10, "late": 10}
+
+
+def test_a_queue_that_was_empty_for_a_while_does_not_catch_up() -> None:
+    turns = Turns({"a": 1, "b": 1}, strict=False)
+    _serve(turns, {"a": 1_000, "b": 10}, 200)  # b is empty after 20 of them
+    turns.join("b")
+    ran, _ = _serve(turns, {"a": 1_000, "b": 1_000}, 20)
+    assert Counter(ran) == {"a": 10, "b": 10}
+
+
+def test_to_come_and_go_is_no_way_to_more() -> None:
+    """A queue that is empty after each of its jobs keeps its clock; joining does not set it back."""
+    turns = Turns({"steady": 1, "hopping": 1}, strict=False)
+    turns.join("steady")
+    ran = Counter[str]()
+    for _ in range(100):
+        turns.join("hopping")
+        ((queue, _),) = turns.shares(["steady", "hopping"], 1)
+        turns.served(queue, 1)
+        ran[queue] += 1
+        turns.keep(["steady"])  # a look found it empty
+    assert ran["hopping"] <= 51
+    assert ran["steady"] >= 49
+
+
+def test_queues_that_are_not_named_have_the_weight_of_the_star() -> None:
+    turns = Turns({"mail": 4, "*": 2}, strict=False)
+    ran, _ = _serve(turns, {"mail": 1_000, "x": 1_000, "y": 1_000}, 800)
+    assert ran.count("mail") == pytest.approx(400, abs=4)
+    assert ran.count("x") == pytest.approx(200, abs=4)
+    assert ran.count("y") == pytest.approx(200, abs=4)
+
+
+def test_of_very_many_queues_each_has_its_turn() -> None:
+    queues = {f"q{n}": 1 for n in range(1_000)}
+    turns = Turns(queues, strict=False)
+    ran, left = _serve(turns, dict.fromkeys(queues, 5), 1_000, room=50)
+    assert set(left.values()) == {0}
+    assert max(Counter(ran[:1_000]).values()) == 1, "each once before any twice"
+    assert all(len(turns.shares(list(queues), 500)) <= 64 for _ in range(3))
+
+
+def test_strict_asks_the_first_that_has_something_for_everything() -> None:
+    turns = Turns({"urgent": 1, "normal": 100, "*": 1, "low": 1}, strict=True)
+    everything = ["low", "other", "normal", "another", "urgent"]
+    for queue in ("urgent", "normal", "another", "other", "low"):
+        assert turns.shares(everything, 10) == [(queue, 10)]
+        turns.served(queue, 10)
+        everything.remove(queue)
+    assert turns.shares(everything, 10) == []
+
+
+def test_strict_without_a_star_still_has_a_place_for_everyone() -> None:
+    turns = Turns({"a": 1, "b": 1}, strict=True)
+    assert turns.shares(["b", "a"], 3) == [("a", 3)]
+
+
+@given(
+    weights=st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 100), min_size=1),
+    rooms=st.lists(st.integers(0, 50), min_size=1, max_size=30),
+    strict=st.booleans(),
+)
+def test_all_room_is_asked_for_and_never_more(
+    weights: dict[str, int], rooms: list[int], strict: bool
+) -> None:
+    turns = Turns(weights, strict=strict)
+    for room in rooms:
+        shares = turns.shares(list(weights), room)
+        assert sum(most for _, most in shares) == room
+        assert all(most > 0 for _, most in shares)
+        assert len({queue for queue, _ in shares}) == len(shares)
+        for queue, most in shares:
+            turns.served(queue, most)
+
+
+@given(
+    weights=st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10), min_size=2),
+    rooms=st.lists(st.integers(1, 20), min_size=60, max_size=60),
+)
+def test_nobody_is_ever_behind_its_due_by_more_than_a_few_claims(
+    weights: dict[str, int], rooms: list[int]
+) -> None:
+    """With a backlog in every queue, at every moment."""
+    turns = Turns(weights, strict=False)
+    ran, total = Counter[str](), sum(weights.values())
+    for room in rooms:
+        for queue, most in turns.shares(list(weights), room):
+            turns.served(queue, most)
+            ran[queue] += most
+        for queue, weight in weights.items():
+            due = ran.total() * weight / total
+            assert ran[queue] >= due - 2 * total, (queue, ran, weights)

@@ -1,0 +1,143 @@
+"""The server alone: what clients may do, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import pytest
+
+from headway.core.address import Address, parse_address
+from headway.engine import http
+from headway.engine.http import Answer, HttpServer
+from headway.errors import ConfigError
+from tests.health.ask import Reply, get, say
+from tests.support import eventually
+
+
+async def _answer(path: str) -> Answer | None:
+    match path:
+        case "/there":
+            return Answer(HTTPStatus.OK, "hé\n")
+        case "/large":
+            return Answer(HTTPStatus.OK, "x" * 3_000_000)
+        case "/broken":
+            raise RuntimeError("secret words")
+        case _:
+            return None
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    with http.bind(parse_address("127.0.0.1:0")) as listening:
+        async with HttpServer(listening, _answer):
+            yield listening.getsockname()[1]
+
+
+async def test_what_is_there_is_answered_and_the_connection_ends(port: int) -> None:
+    reply = await get(port, "/there?seen=1")
+    assert (reply.status, reply.body) == (200, "hé\n")
+    assert reply.headers["Content-Length"] == "4"
+    assert reply.headers["Connection"] == "close"
+    assert reply.headers["Cache-Control"] == "no-store"
+
+
+async def test_a_head_is_the_same_without_its_body(port: int) -> None:
+    there, head = await get(port, "/there"), await get(port, "/there", "HEAD")
+    assert head == Reply(there.status, there.headers, "")
+
+
+async def test_a_large_answer_arrives_whole(port: int) -> None:
+    assert len((await get(port, "/large")).body) == 3_000_000
+
+
+@pytest.mark.parametrize("path", ["/", "/there/", "/THERE", "*", "http://test/there"])
+async def test_there_is_nothing_else(port: int, path: str) -> None:
+    assert (await get(port, path)).status == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "get"])
+async def test_only_get_and_head_are_allowed(port: int, method: str) -> None:
+    reply = await get(port, "/there", method)
+    assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD")
+
+
+async def test_a_body_that_nobody_wants_does_not_cost_the_client_its_answer(port: int) -> None:
+    head = b"POST /there HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"
+    assert (await say(port, head + b"x" * 100_000)).status == 405
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /there\r\n\r\n",
+        b"GET /there HTTP/2\r\n\r\n",
+        b"GET  /there HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\xfc\r\n\r\n",
+        b"\r\n\r\n",
+    ],
+)
+async def test_what_is_no_request_is_refused(port: int, request_: bytes) -> None:
+    assert (await say(port, request_)).status == 400
+
+
+async def test_a_head_that_is_too_large_is_refused_and_not_kept(port: int) -> None:
+    assert (await say(port, b"GET /there HTTP/1.1\r\nX: " + b"y" * 50_000)).status == 431
+
+
+async def test_an_answer_that_fails_says_nothing_of_why(port: int) -> None:
+    reply = await get(port, "/broken")
+    assert (reply.status, reply.body) == (500, "Internal Server Error\n")
+    assert (await get(port, "/there")).status == 200
+
+
+async def test_a_client_that_says_nothing_is_sent_away(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_ASKS_WITHIN", 0.05)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /there HTTP/1.1\r\n")
+    assert await _ended(reader) == b""
+    writer.close()
+    assert (await get(port, "/there")).status == 200
+
+
+async def test_clients_that_hang_about_are_only_so_many_and_leave_room_when_they_go(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_MOST_CLIENTS", 2)
+    monkeypatch.setattr(http, "_ASKS_WITHIN", 600)
+    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await _ended(reader) == b"", "one more is sent away without an answer"
+    writer.close()
+    for _, other in idle:
+        other.close()
+
+    async def served() -> bool:
+        try:
+            return (await get(port, "/there")).status == 200
+        except (OSError, IndexError):
+            return False  # sent away, in one way or another
+
+    await eventually(served)
+
+
+async def test_an_address_that_is_taken_is_an_error_that_names_it() -> None:
+    with http.bind(Address("127.0.0.1", 0)) as first:
+        taken = first.getsockname()[1]
+        with pytest.raises(ConfigError) as raised:
+            http.bind(Address("127.0.0.1", taken))
+        assert str(raised.value).startswith(
+            f"health: cannot listen on 127.0.0.1:{taken} (Address already in use); choose another"
+        )
+
+
+async def _ended(reader: asyncio.StreamReader) -> bytes:
+    """What was said before the other side ended the connection, politely or not."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""

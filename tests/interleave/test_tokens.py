@@ -1,0 +1,122 @@
+"""Tokens of single keys (`Limit(key=..., rate=...)`), whoever admits, settles or takes a job back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headway.core.limits import BY_LIMIT
+from headway.store import jobs
+from headway.store.documents import Settled
+from headway.store.rows import Claim
+from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
+from tests.store.store import TASK, Store, new_job, verdict
+
+KEY = f"{TASK}/tenant"
+ENDS = {"commit": commit, "rollback": rollback}
+
+
+class Rated:
+    """A key with a token every ten seconds; one of its jobs may run."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def make(
+        self, blocked: int, *, burst: int = 1, running: int = 0, lease: float = 99
+    ) -> list[Claim]:
+        self.store.clear()
+        self.store.limit(TASK, "keys", rate="1/10s", burst=burst)
+        made = [new_job(key=KEY, key_limit=BY_LIMIT) for _ in range(running)]
+        self.store.run(jobs.enqueue(self.store.target, made, self.store.now))
+        assert self.store.admit(KEY) == running
+        claims = self.store.claim(self.store.register(lease=lease))
+        assert len(claims) == running
+        more = [new_job(key=KEY, key_limit=BY_LIMIT) for _ in range(blocked)]
+        self.store.run(jobs.enqueue(self.store.target, more, self.store.now))
+        return claims
+
+    def admits(self, end: Step = commit) -> list[Step]:
+        lock = does(begin, says(lambda: jobs.lock_keys([KEY])))
+        return [lock, says(lambda: jobs.admit(self.store.target, [KEY], self.store.now)), end]
+
+    @property
+    def holding(self) -> int:
+        return self.store.one("select count(*) as n from job where holds")["n"]
+
+    @property
+    def spent(self) -> float:
+        rows = self.store.rows("select spent_until from bucket")
+        return sum((row["spent_until"] - self.store.now).total_seconds() for row in rows)
+
+
+@pytest.mark.parametrize("burst", [1, 2])
+@pytest.mark.parametrize("end", ENDS)
+def test_two_who_admit_spend_each_token_once(
+    store: Store, every: Every, burst: int, end: str
+) -> None:
+    rated = Rated(store)
+
+    def setup() -> list[list[Step]]:
+        rated.make(4, burst=burst)
+        return [rated.admits(), rated.admits(ENDS[end])]
+
+    def within() -> None:
+        assert rated.holding <= burst
+        assert rated.spent == 10.0 * rated.holding
+
+    def after(_: object) -> None:
+        within()
+        assert rated.holding == burst, "the one who stays found what the other left"
+        assert store.admit(KEY) == 0
+        store.advance(10)
+        assert store.admit(KEY) == 1
+
+    every.order(setup, after, within)
+
+
+@pytest.mark.parametrize("kind", ["retry", "release", "succeed"])
+def test_who_runs_again_takes_another_token_and_who_has_not_run_takes_none(
+    store: Store, every: Every, kind: Any
+) -> None:
+    """While someone else looks at the line."""
+    rated = Rated(store)
+
+    def setup() -> list[list[Step]]:
+        (claim,) = rated.make(1, burst=2, running=1)
+        settled = [Settled(claim, verdict(kind))]
+        if kind == "succeed":
+            settle = says(lambda: jobs.finish(store.target, settled, store.now))
+        else:
+            settle = says(lambda: jobs.requeue(store.target, 0, settled, store.now))
+        _, admit, end = rated.admits()
+        lock = says(lambda: jobs.lock_keys([KEY]))
+        settle = does(begin, settle)
+        return [[settle, lock, admit, end], rated.admits()]
+
+    def after(_: object) -> None:
+        # Two tokens there were: one was taken to run, the other by whoever is first in line.
+        assert rated.spent == 20.0
+        assert rated.holding == (2 if kind == "release" else 1)
+        assert store.admit(KEY) == 0
+
+    every.order(setup, after)
+
+
+def test_a_lost_holder_that_runs_again_takes_another_token(store: Store, every: Every) -> None:
+    rated = Rated(store)
+
+    def setup() -> list[list[Step]]:
+        rated.make(1, burst=2, running=1, lease=5)
+        store.advance(6)
+        rescue = does(begin, says(lambda: jobs.rescue(store.target, 99, store.now)))
+        return [[rescue, commit], rated.admits()]
+
+    def after(_: object) -> None:
+        store.admit(KEY)  # whoever rescued rings for it
+        assert rated.holding == 1
+        assert rated.spent == 14.0
+        assert store.count("job") == 2
+
+    every.order(setup, after)

@@ -1,0 +1,173 @@
+"""Limits that change while everything runs: from the next claim on, with nothing but a notification."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway, Limit
+from tests.limits.record import Record
+from tests.support import Running, eventually
+
+Start = Callable[..., Running]
+
+
+class Scene:
+    """Jobs that run until the test lets them go, one by one or all."""
+
+    def __init__(self, hw: Headway, limit: Limit | None = None) -> None:
+        self._let_go = asyncio.Semaphore(0)
+
+        @hw.task(queue="q", limit=limit)
+        async def work(n: int = 0) -> None:
+            await self._let_go.acquire()
+
+        self.work = work
+
+    def let_go(self, count: int) -> None:
+        for _ in range(count):
+            self._let_go.release()
+
+    async def enqueue(self, count: int) -> None:
+        await self.work.enqueue_many({"n": n} for n in range(count))
+
+
+OF = [{"queue": "q"}, {"task": "work"}]
+
+
+@pytest.mark.parametrize("of", OF, ids=["queue", "task"])
+async def test_a_limit_is_raised_lowered_lifted_and_shut_while_jobs_run(
+    hw: Headway, start: Start, record: Record, of: dict[str, str]
+) -> None:
+    """There is no poll for an hour."""
+    scene = Scene(hw)
+
+    async def runs(count: int) -> None:
+        await eventually(lambda: record.running() == count)
+
+    await hw.controls.limit(**of, concurrency=2)
+    for _ in range(2):
+        start(poll="1h", concurrency=50)
+    await scene.enqueue(60)
+    await runs(2)
+    await hw.controls.limit(**of, concurrency=6)
+    await runs(6)
+    await hw.controls.limit(**of, concurrency=3)
+    scene.let_go(2)
+    await eventually(lambda: record.left() == 58)
+    scene.let_go(2)
+    await eventually(lambda: record.left() == 56)
+    await runs(3)
+    await hw.controls.limit(**of, concurrency=0)
+    scene.let_go(3)
+    await eventually(lambda: record.left() == 53)
+    await hw.controls.limit(**of, concurrency=1)
+    await runs(1)
+    await hw.controls.limit(**of)
+    await runs(53)
+    assert record.over() == []
+    scene.let_go(60)
+    await eventually(lambda: record.left() == 0)
+    record.assert_each_ended_once(60)
+
+
+async def test_a_limit_in_code_yields_to_a_person_and_comes_back(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    scene = Scene(hw, Limit(concurrency=2))
+    start(poll="1h")
+    await scene.enqueue(40)
+    await eventually(lambda: record.running() == 2)
+    await hw.controls.limit(task="work", concurrency=4, by="ada")
+    await eventually(lambda: record.running() == 4)
+    # A worker that starts with the same code changes nothing of that.
+    start(poll="1h")
+    await eventually(lambda: hw.controls.list_sync()[0].changed_by == "ada")
+    await hw.controls.limit(task="work")
+    await eventually(lambda: record.running() == 40)
+    assert await hw.controls.reset(task="work")
+    assert not await hw.controls.reset(task="work")
+    await scene.enqueue(10)
+    scene.let_go(38)
+    await eventually(lambda: record.left() == 12)
+    assert record.running() == 2, "what ran when it was taken back counts"
+    scene.let_go(12)
+    await eventually(lambda: record.left() == 0)
+    assert record.over() == []
+
+
+async def test_the_next_version_of_the_code_brings_its_limit(
+    dsn: str, schema: str, hw: Headway, start: Start, record: Record
+) -> None:
+    """Version two runs beside version one, whose jobs count."""
+    scene = Scene(hw)
+    start(poll="1h", concurrency=3)
+    await scene.enqueue(10)
+    await eventually(lambda: record.running() == 3)
+    newer = Headway(dsn, schema=schema)
+    after = Scene(newer, Limit(concurrency=4))
+    second = Running(newer.worker(poll="1h", grace="1s"))
+    try:
+        await eventually(lambda: record.running() == 4)
+        scene.let_go(10)
+        after.let_go(10)
+        await eventually(lambda: record.left() == 0)
+    finally:
+        await second.stop()
+        await newer.close()
+    assert record.over() == []
+
+
+async def test_each_key_gets_more_room_while_its_line_waits(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    scene = Scene(hw, Limit(key=lambda n: str(n % 2), concurrency=1))
+    start(poll="1h")
+    await scene.enqueue(20)
+    await eventually(lambda: record.running() == 2)
+    await hw.controls.limit(keys_of="work", concurrency=3)
+    await eventually(lambda: record.running() == 6)
+    await hw.controls.limit(keys_of="work", concurrency=2)
+    scene.let_go(4)
+    await eventually(lambda: record.left() == 16)
+    scene.let_go(16)
+    await eventually(lambda: record.left() == 0)
+    assert max(record.most_at_once("key").values()) == 3
+
+
+async def test_a_faster_rate_holds_at_once(hw: Headway, start: Start, record: Record) -> None:
+    """The next token of the slower one was a day away."""
+    scene = Scene(hw, Limit(key=lambda n: "all", rate="1/d"))
+    start(poll="1h")
+    await hw.queues.limit("q", rate="1/d")
+    await scene.enqueue(9)
+    scene.let_go(9)
+    await eventually(lambda: record.left() == 8)
+    await hw.controls.limit(keys_of="work", rate="1000/s")
+    await hw.queues.limit("q", rate="1000/s", burst=5)
+    await eventually(lambda: record.left() == 0)
+
+
+async def test_changing_limits_again_and_again_loses_nothing(
+    hw: Headway, start: Start, record: Record, db: psycopg.Connection[Any]
+) -> None:
+    """Whoever sets them and whoever settles meet on the rows of running jobs, and neither fails."""
+
+    @hw.task(queue="q")
+    async def work() -> None: ...
+
+    for _ in range(2):
+        start(poll="1h")
+    await work.enqueue_many([{}] * 1_500)
+    changes = 0
+    while record.left():
+        most = (40, 3, None, 0, 12)[changes % 5]
+        await hw.controls.limit(queue="q", concurrency=most)
+        await asyncio.sleep(0.001)
+        changes += 1
+    assert changes >= 5
+    record.assert_each_ended_once(1_500)

@@ -1,0 +1,136 @@
+"""Rates: what starts in a time, from the database's record, and what the waiting costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from headway import Headway, Limit
+from headway.engine.worker import Worker
+from tests.limits.record import Record, assert_within
+from tests.support import Running, eventually
+
+Start = Callable[..., Running]
+
+
+def round_trips(worker: Worker) -> int:
+    """What this worker has asked of the database about jobs."""
+    return worker._exchange._link.round_trips  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("of", ["queue", "task"])
+@pytest.mark.parametrize(("rate", "burst"), [("100/s", 1), ("3000/min", 7)])
+async def test_no_more_start_in_any_window_than_may(
+    hw: Headway, start: Start, record: Record, of: str, rate: str, burst: int
+) -> None:
+    """With three workers and no poll; what waits starts as soon as there is a token."""
+    limit = Limit(rate=rate, burst=burst)
+
+    @hw.task(queue="q", limit=limit if of == "task" else None)
+    async def work() -> None: ...
+
+    if of == "queue":
+        await hw.queues.limit("q", rate=rate, burst=burst)
+    for _ in range(3):
+        start(poll="1h")
+    await work.enqueue_many([{}] * 40)
+    await eventually(lambda: record.left() == 0)
+    assert limit.per_second is not None
+    assert_within([one.at for one in record.starts()], limit.per_second, burst)
+    record.assert_each_ended_once(40)
+
+
+async def test_each_key_is_let_in_at_its_own_rate(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    """A token is taken by whoever is let in, at a moment of the database's."""
+
+    @hw.task(limit=Limit(key=lambda key: key, rate="50/s", burst=3))
+    async def work(key: str) -> None: ...
+
+    for _ in range(2):
+        start(poll="1h")
+    await work.enqueue_many({"key": key} for _ in range(15) for key in "abc")
+    await eventually(lambda: record.left() == 0)
+    for key in "abc":
+        moments = record.let_in(f"work/{key}")
+        assert len(moments) == 15
+        assert_within(moments, 50.0, 3)
+    record.assert_each_ended_once(45)
+
+
+async def test_a_worker_sleeps_until_the_next_token(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    """It asks a few times for each start, and not in between."""
+
+    @hw.task(queue="q")
+    async def work() -> None: ...
+
+    await hw.queues.limit("q", rate="20/s", burst=1)
+    worker = start(poll="1h").worker
+    await (await work.enqueue()).result(timeout=60)
+    before = round_trips(worker)
+    await work.enqueue_many([{}] * 20)
+    await eventually(lambda: record.left() == 0)
+    assert round_trips(worker) - before <= 20 * 5
+
+
+async def test_a_worker_that_waits_for_a_far_token_asks_for_nothing(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    """Other queues are served meanwhile, and each of their jobs costs no more than without the limit."""
+
+    @hw.task(queue="slow")
+    async def slow() -> None: ...
+
+    @hw.task(queue="fast")
+    async def fast() -> None: ...
+
+    worker = start(poll="1h").worker
+    await (await fast.enqueue()).result(timeout=60)
+    before = round_trips(worker)
+    for _ in range(10):
+        await (await fast.enqueue()).result(timeout=60)
+    usual = round_trips(worker) - before
+    await hw.queues.limit("slow", rate="1/h")
+    await slow.enqueue_many([{}] * 5)
+    await eventually(lambda: len(record.starts("slow")) == 1)
+    await (await fast.enqueue()).result(timeout=60)
+    before = round_trips(worker)
+    for _ in range(10):
+        await (await fast.enqueue()).result(timeout=60)
+    assert round_trips(worker) - before <= usual + 5
+    assert len(record.starts("slow")) == 1
+
+
+async def test_rate_and_concurrency_hold_together(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    @hw.task(limit=Limit(concurrency=2, rate="200/s", burst=4))
+    async def work() -> None:
+        await asyncio.sleep(0.005)
+
+    for _ in range(2):
+        start(poll="1h")
+    await work.enqueue_many([{}] * 40)
+    await eventually(lambda: record.left() == 0)
+    assert record.most_at_once("task")["work"] <= 2
+    assert_within([one.at for one in record.starts()], 200.0, 4)
+
+
+async def test_run_until_idle_does_not_wait_for_tokens(hw: Headway) -> None:
+    @hw.task(queue="q")
+    async def by_queue() -> None: ...
+
+    @hw.task(limit=Limit(key=lambda: "k", rate="1/h", burst=2))
+    async def by_key() -> None: ...
+
+    await hw.queues.limit("q", rate="1/h", burst=3)
+    for task in (by_queue, by_key):
+        await task.enqueue_many([{}] * 9)
+    report = await asyncio.wait_for(hw.run_until_idle(), 60)
+    assert report.settled == {"succeed": 5}
+    assert (await hw.run_until_idle()).total == 0

@@ -1,0 +1,30 @@
+"""A schema for the model; and what differed is said of comparisons that are not in test files, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headway.store import migrate
+
+pytest.register_assert_rewrite("tests.model.pair", "tests.model.machine", "tests.model.controlled")
+
+from tests.model.machine import Heard  # noqa: E402
+from tests.store.store import Store  # noqa: E402
+
+
+@pytest.fixture
+def store(dsn: str) -> Iterator[Store]:
+    """A schema for all examples; each begins by emptying it."""
+    migrate.run_sync(dsn, "hw_model")
+    store = Store(dsn, "hw_model")
+    yield store
+    store.eyes.execute("drop schema hw_model cascade")
+    store.close()
+
+
+@pytest.fixture
+def heard(store: Store) -> Iterator[Heard]:
+    with store.listening() as heard:
+        yield heard

@@ -1,0 +1,47 @@
+"""A hand that does everything by SQL on the schema of the test's app, and a record of what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headway.store.link import Link
+from headway.store.statement import Statement
+from tests.sql.hand import Hand
+
+
+@pytest.fixture
+def hand(dsn: str, schema: str) -> Iterator[Hand]:
+    hand = Hand(dsn, schema)
+    yield hand
+    hand.close()
+
+
+class Sent:
+    """The statements that workers of this process sent, by round trip, in order."""
+
+    def __init__(self) -> None:
+        self.trips: list[list[Statement[Any]]] = []
+
+    def count(self, name: str) -> int:
+        """How many statements of this name there were."""
+        return sum(statement.name == name for trip in self.trips for statement in trip)
+
+    def clear(self) -> None:
+        self.trips.clear()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    """Everything that workers send from now on; it is sent all the same."""
+    sent = Sent()
+    run_all = Link.run_all
+
+    async def record(self: Link, *statements: Statement[Any]) -> list[Any]:
+        sent.trips.append(list(statements))
+        return await run_all(self, *statements)
+
+    monkeypatch.setattr(Link, "run_all", record)
+    return sent
