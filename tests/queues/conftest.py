@@ -1,22 +1,13 @@
-"""A hand that does everything by SQL on the schema of the test's app, and a record of what is sent."""
+"""A record of what is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from headway.store.link import Link
 from headway.store.statement import Statement
-from tests.sql.hand import Hand
-
-
-@pytest.fixture
-def hand(dsn: str, schema: str) -> Iterator[Hand]:
-    hand = Hand(dsn, schema)
-    yield hand
-    hand.close()
 
 
 class Sent:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +13,6 @@ from headway import Headway
 from headway.errors import InvalidInput
 from tests.reference.scenes import work_of
 from tests.sql.hand import Hand
-
-
-@pytest.fixture
-def hand(dsn: str, schema: str) -> Iterator[Hand]:
-    with closing(Hand(dsn, schema)) as hand:
-        yield hand
 
 
 def _many(hand: Hand, *calls: dict[str, Any]) -> list[UUID]:

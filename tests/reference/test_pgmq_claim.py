@@ -17,12 +17,6 @@ from tests.support import DEADLINE, eventually
 
 
 @pytest.fixture
-def hand(dsn: str, schema: str) -> Iterator[Hand]:
-    with closing(Hand(dsn, schema)) as hand:
-        yield hand
-
-
-@pytest.fixture
 def other(dsn: str, schema: str) -> Iterator[Hand]:
     """A second session."""
     with closing(Hand(dsn, schema)) as other:

@@ -6,12 +6,10 @@ How much is read is asked of the server's own counters, which know nothing of ti
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing, closing
 from typing import Any
 
 import psycopg
-import pytest
 
 from headway import Headway
 from tests.reference.scenes import OURS, backends, work_of
@@ -31,12 +29,6 @@ _READ = """
 select coalesce(sum(seq_tup_read), 0)::integer as walked,
        coalesce(sum(idx_tup_fetch), 0)::integer as found
 from pg_stat_xact_user_tables where schemaname = %s and relname = 'job'"""
-
-
-@pytest.fixture
-def hand(dsn: str, schema: str) -> Iterator[Hand]:
-    with closing(Hand(dsn, schema)) as hand:
-        yield hand
 
 
 def _fill(hand: Hand, state: str, count: int, keys: int = 0) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -17,12 +15,6 @@ from tests.support import DEADLINE
 
 LONGEST = 200
 WICKED = "x'; drop table job; --"
-
-
-@pytest.fixture
-def hand(dsn: str, schema: str) -> Iterator[Hand]:
-    with closing(Hand(dsn, schema)) as hand:
-        yield hand
 
 
 def test_q1_headers_come_with_the_claim(hand: Hand) -> None:
