@@ -27,6 +27,11 @@ _SLOW = {
     "reference",
     "cli",
     "engine/test_processes.py",
+    "settings/test_apps.py",
+    # Large payloads, many examples, many starts and stops.
+    "core/test_cron_against_oracle.py",
+    "engine/test_large.py",
+    "engine/test_lifecycle.py",
     # The fast run has tests of every layer without these.
     "batches",
     "borrowed",
