@@ -74,12 +74,17 @@ def as_put(name: str, schedule: Schedule, task: Target, most_bytes: int) -> Put:
         )
     if job.on_taken == "reject":
         job.on_taken = "skip"  # there is no caller to be told
+    return put_of(name, schedule, definition.name, job=job)
+
+
+def put_of(name: str, schedule: Schedule, task: str, *, job: Any = None, call: Any = None) -> Put:
+    """A schedule as it travels: with the document of its jobs, or a call that one is to be made of."""
     return Put(
         name=name,
-        task=definition.name,
+        task=task,
         spec=schedule.spec,
         job=job,
-        call=None,
+        call=call,
         catch_up=schedule.catch_up,
         most=schedule.most,
         overlap=schedule.overlap,

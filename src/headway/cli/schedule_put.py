@@ -15,12 +15,10 @@ from headway.cli.options import as_json, duration, place, plain_app
 from headway.cli.output import print_json
 from headway.core import codec
 from headway.core.config import check_name
-from headway.core.duration import optional_seconds
 from headway.core.schedule import Schedule
-from headway.declared import queue_key
+from headway.declared import put_of, queue_key
 from headway.errors import ConfigError
 from headway.store import schedules
-from headway.store.schedules import Put
 
 
 @click.command
@@ -90,19 +88,7 @@ def _unchecked(hw: Headway, task: str, schedule: Schedule) -> None:
         call["unique_key"] = name
     if schedule.overlap == "queue":
         call |= {"concurrency_key": queue_key(name), "ordered": True}
-    made = Put(
-        name=name,
-        task=task,
-        spec=schedule.spec,
-        job=None,
-        call=call,
-        catch_up=schedule.catch_up,
-        most=schedule.most,
-        overlap=schedule.overlap,
-        jitter=optional_seconds(schedule.jitter) or 0.0,
-        ends_at=schedule.ends,
-        last=schedule.last,
-    )
+    made = put_of(name, schedule, task, call=call)
     owner, now = hw.settings.app.name or "", session.clock.now()
     answer = session.client.run_sync(
         schedules.put(session.target, [made], owner=owner, declared=False, now=now)

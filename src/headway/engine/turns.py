@@ -13,7 +13,7 @@ from heapq import nsmallest
 EVERY = "*"
 """Stands for every queue that is not named."""
 
-_MOST = 64
+_MOST = 32
 """How many queues one claim asks: more of them cost more than the fairness of a single claim is worth."""
 
 
