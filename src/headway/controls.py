@@ -30,11 +30,13 @@ class Controls:
 
     async def list(self) -> builtins.list[ControlRow]:
         """Every pause and limit there is."""
-        return await self._session.client.run(controls.read(self._session.clock.now()))
+        found = await self._session.client.run(controls.read(self._session.clock.now()))
+        return [row for row in found if row.says_something]
 
     def list_sync(self) -> builtins.list[ControlRow]:
         """As `list`."""
-        return self._session.client.run_sync(controls.read(self._session.clock.now()))
+        found = self._session.client.run_sync(controls.read(self._session.clock.now()))
+        return [row for row in found if row.says_something]
 
     async def pause(
         self,

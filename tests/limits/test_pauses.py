@@ -204,3 +204,15 @@ async def test_what_makes_no_sense_is_refused(hw: Headway) -> None:
     with pytest.raises(ConfigError, match="concurrency 0"):
         await controls.limit(keys_of="a", concurrency=0)
     assert await controls.list() == []
+
+
+async def test_of_a_pause_that_is_over_nothing_is_left_to_be_seen(
+    hw: Headway, db: psycopg.Connection[Any]
+) -> None:
+    await hw.controls.pause(queue="mail", by="ada")
+    await hw.controls.limit(queue="other", concurrency=3)
+    assert {row.name for row in await hw.controls.list()} == {"mail", "other"}
+    await hw.controls.resume(queue="mail")
+    assert [row.name for row in await hw.controls.list()] == ["other"]
+    assert [row.name for row in hw.controls.list_sync()] == ["other"]
+    assert db.execute("select name from controls").fetchall() == [("other",)]

@@ -51,6 +51,11 @@ class ControlRow:
     def limited(self) -> bool:
         return self.concurrency is not None or self.rate is not None
 
+    @property
+    def says_something(self) -> bool:
+        """Not what is left of a pause that is over."""
+        return self.paused or self.limited or bool(self.declared or self.changed_at)
+
 
 class LockedLimit(NamedTuple):
     """A limit that this transaction has to itself."""

@@ -89,7 +89,9 @@ create or replace view {schema}.controls as
 select kind, name, concurrency, rate as rate_per_second, burst, declared, changed_at, changed_by,
        paused_at is not null and coalesce(paused_until > now(), true) as paused,
        paused_at, paused_until, paused_by, pause_reason
-from {schema}.control;
+from {schema}.control
+-- Not what is left of a pause that is over.
+where num_nonnulls(concurrency, rate, declared, changed_at) > 0 or paused_at is not null and coalesce(paused_until > now(), true);
 
 comment on view {schema}.controls is
   'Every pause and limit there is, of queues, tasks, keys and each key of a task. Stable: columns are only added.';
