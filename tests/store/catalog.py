@@ -56,7 +56,9 @@ _OUTSIDE = """
     where typnamespace <> all (%(ours)s) and typnamespace <> 'pg_toast'::regnamespace
     union all select 'schema ' || nspname from pg_namespace where oid <> all (%(ours)s)
     union all select 'extension ' || extname from pg_extension
-    union all select 'role ' || rolname from pg_roles where rolname not like 'headway_test%%'
+    -- Roles are the cluster's: other tests make theirs meanwhile, named after schemas of their own.
+    union all select 'role ' || rolname from pg_roles
+              where rolname not like 'headway_test%%' and left(rolname, 3) <> 'hw_'
     union all select 'setting ' || setrole || setconfig::text from pg_db_role_setting
     where setdatabase in (0, (select oid from pg_database where datname = current_database()))
     union all select 'trigger ' || evtname from pg_event_trigger"""
