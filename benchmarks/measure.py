@@ -156,7 +156,7 @@ def cpu_of(pid: int) -> float | None:
 async def clean(hw: Headway) -> None:
     """A schema that is up to date and has no jobs, and in which nothing is said of any."""
     await hw.migrate()
-    tables = "job, archive, attempt, unique_period, control, bucket, tally, total, census"
+    tables = "job, archive, attempt, unique_period, control, bucket, start, tally, total, census"
     schema = hw.session.target.schema
     await _run(hw, f"truncate {', '.join(f'{schema}.{name}' for name in tables.split(', '))}")
 

@@ -84,6 +84,13 @@ class Record:
         query = "select extract(epoch from at)::float8 from let_in where key = %s order by 1"
         return [at for (at,) in self._db.execute(query, [key])]
 
+    def age_of_let_in(self, key: str) -> float:
+        """Seconds since the last job of a key took room."""
+        query = """select coalesce(extract(epoch from clock_timestamp() - max(at)), 0)::float8
+                   from let_in where key = %s"""
+        ((age,),) = self._db.execute(query, [key]).fetchall()
+        return age
+
     def passed_by(self, job_id: UUID) -> int:
         """How many others were started between a job's being let in and its own start."""
         query = "select s.place - l.after - 1 from started s join let_in l using (id) where id = %s"

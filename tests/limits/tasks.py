@@ -10,6 +10,7 @@ from headway import Headway, Limit, Retry
 
 AGAIN = Retry(max_attempts=1_000, backoff="constant", base="10ms", jitter=0)
 IN_QUEUE, OF_TASK, OF_KEY = 12, 5, 2
+RATE, BURST = 20, 3
 
 
 async def wide(n: int) -> None:
@@ -24,6 +25,11 @@ async def narrow(n: int) -> None:
 
 async def keyed(key: str, n: int) -> None:
     """Under one for each key, too."""
+    await _work(n)
+
+
+async def rated(key: str, n: int) -> None:
+    """So many of each key in a time."""
     await _work(n)
 
 
@@ -45,6 +51,8 @@ def register(hw: Headway) -> Headway:
     hw.task(queue="all", retry=AGAIN, limit=Limit(concurrency=OF_TASK))(narrow)
     by_key = Limit(key=lambda key, **_: key, concurrency=OF_KEY)
     hw.task(queue="all", retry=AGAIN, limit=by_key)(keyed)
+    by_rate = Limit(key=lambda key, **_: key, rate=f"{RATE}/s", burst=BURST)
+    hw.task(queue="rated", retry=AGAIN, limit=by_rate)(rated)
     return hw
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from headway import Headway, Limit
+import pytest
+
+from headway import Headway, Key, Limit
 from tests.limits.record import Record
 from tests.support import Running, eventually
 
@@ -43,6 +46,51 @@ async def test_a_tenant_with_thousands_does_not_hold_up_one_with_a_single_job(
     assert max(record.passed_by(job.id) for job in small) <= each + len(small) + slots
     assert len(record.starts("work/large")) < 5_000
     await hw.queues.purge("default")
+
+
+@pytest.mark.parametrize("limit", [Limit(concurrency=1_000), Limit(rate="9000/s", burst=1_000)])
+async def test_turns_are_short_however_high_the_limit(
+    hw: Headway, start: Start, record: Record, limit: Limit
+) -> None:
+    """Of a key that has room for all its jobs no more stand in the queue than a turn has."""
+    slots, turn = 4, 32
+    by_tenant = Limit(
+        key=lambda tenant: tenant, concurrency=limit.concurrency, rate=limit.rate, burst=limit.burst
+    )
+
+    @hw.task(limit=by_tenant)
+    async def work(tenant: str) -> None: ...
+
+    await work.enqueue_many([{"tenant": "large"}] * 3_000)
+    start(concurrency=slots, poll="1h")
+    await eventually(lambda: len(record.starts()) > 50)
+    small = await work.enqueue(tenant="small")
+    await small.result(timeout=60)
+    assert record.passed_by(small.id) <= turn + slots
+    assert len(record.starts("work/large")) < 3_000
+    await hw.queues.purge("default")
+
+
+@pytest.mark.parametrize("of", ["limit", "concurrency_key"])
+async def test_a_key_alone_has_all_the_slots_that_its_limit_allows(
+    hw: Headway, start: Start, record: Record, of: str
+) -> None:
+    """A turn is short, but the next one follows as soon as its jobs have started."""
+    gate, most = asyncio.Event(), 150
+
+    async def work() -> None:
+        await gate.wait()
+
+    options: dict[str, Any] = {"limit": Limit(key="k", concurrency=most)}
+    if of == "concurrency_key":
+        options = {"concurrency_key": Key("k", limit=most)}
+    task = hw.task(**options)(work)
+    start(concurrency=200, poll="1h")
+    await task.enqueue_many([{}] * 200)
+    await eventually(lambda: record.running() == most)
+    gate.set()
+    await eventually(lambda: record.left() == 0)
+    assert max(record.most_at_once("key").values()) == most
 
 
 async def test_keys_take_turns_however_long_their_lines_are(

@@ -12,8 +12,8 @@ import pytest
 
 from headway import Headway
 from tests.fixtures.processes import WorkerProcess
-from tests.limits.record import Record
-from tests.limits.tasks import IN_QUEUE, OF_KEY, OF_TASK, register
+from tests.limits.record import Record, assert_within
+from tests.limits.tasks import BURST, IN_QUEUE, OF_KEY, OF_TASK, RATE, register
 from tests.support import eventually
 
 pytestmark = pytest.mark.slow
@@ -58,6 +58,35 @@ async def test_limits_hold_across_processes_that_are_killed(
     assert record.most_at_once("queue") == {"all": IN_QUEUE}
     assert record.most_at_once("task")["narrow"] <= OF_TASK
     assert max(record.most_at_once("key").values()) <= OF_KEY
+
+
+async def test_rates_of_keys_hold_across_processes_that_are_killed(
+    hw: Headway, record: Record, spawn_worker: Callable[..., WorkerProcess], tmp_path: Path
+) -> None:
+    """Every start takes a token: one that is lost with its worker, and the one that makes up for it."""
+    register(hw)
+    gate, keys = tmp_path / "gate", KEYS[:5]
+
+    def spawn() -> WorkerProcess:
+        options = ("--concurrency", "10", "--lease", "2s", "-q", "rated")
+        return spawn_worker("tests.limits.tasks:hw", *options, GATE=str(gate))
+
+    await hw.tasks["rated"].enqueue_many({"key": key, "n": n} for n in range(40) for key in keys)
+    jobs = 40 * len(keys)
+    fleet = [spawn() for _ in range(3)]
+    # Nothing ends before the gate is open: all who are killed until then are lost in the middle of it.
+    for begun in (5, 12):
+        await eventually(lambda begun=begun: len(record.starts()) > begun)
+        _replace_one_that_works(fleet, record, spawn)
+    gate.touch()
+    for begun in (60, 120):
+        await eventually(lambda begun=begun: len(record.starts()) > begun)
+        await eventually(record.busy)
+        _replace_one_that_works(fleet, record, spawn)
+    await eventually(lambda: record.left() == 0)
+    record.assert_each_ended_once(jobs)
+    for key in keys:
+        assert_within([one.at for one in record.starts(f"rated/{key}")], RATE, BURST)
 
 
 def _replace_one_that_works(

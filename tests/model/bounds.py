@@ -5,7 +5,6 @@ A limit that is lowered stops nobody, so what is checked is that nothing grows b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -110,9 +109,11 @@ class Bounds:
                 if row["spent_until"] != old:
                     _in_time(row["spent_until"], row["burst"] / row["rate"], now)
         for row in seen.live.values():
-            numbers, spent = _numbers(seen, row), seen.buckets.get(row["key"])
-            if numbers.rate and numbers.burst and spent and spent != before.buckets.get(row["key"]):
-                _in_time(spent, numbers.burst / numbers.rate, now)
+            numbers = _numbers(seen, row)
+            if numbers.rate and numbers.burst:
+                # What was ready when the rate was set, or its burst lowered, is beyond it until it runs.
+                beyond = [_beyond(numbers, row["key"], then, now) for then in (before, seen)]
+                assert beyond[1] <= max(0, beyond[0]) + _SLACK, "ready without a token"
 
     def let_in(self, seen: Snapshot, now: datetime) -> None:
         """After a look at every line nobody waits who could run."""
@@ -120,8 +121,7 @@ class Bounds:
             numbers = _numbers(seen, line[0])
             room = numbers.most is None or seen.holding(key) < numbers.most
             if numbers.rate and numbers.burst:
-                debt = (seen.buckets.get(key, now) - now).total_seconds()
-                room &= math.floor(numbers.burst + _SLACK - debt * numbers.rate) > 0
+                room &= _beyond(numbers, key, seen, now) + 1 <= _SLACK
             assert not room or seen.paused("key", key, now), "I9: there was room, and one waits"
 
     def rung(self, before: Snapshot, seen: Snapshot, command: str, heard: Collection[str]) -> None:
@@ -144,6 +144,14 @@ def _numbers(seen: Snapshot, row: Row) -> _Numbers:
         if said is None
         else _Numbers(said["concurrency"], said["rate"], said["burst"])
     )
+
+
+def _beyond(numbers: _Numbers, key: str, seen: Snapshot, now: datetime) -> float:
+    """By how much those who are ready, and the tokens that starts have taken, exceed a burst."""
+    assert numbers.rate
+    assert numbers.burst
+    debt = max(0.0, (seen.spent.get(key, now) - now).total_seconds()) * numbers.rate
+    return seen.ready(key) + debt - numbers.burst
 
 
 def _in_time(spent_until: datetime, seconds: float, now: datetime) -> None:

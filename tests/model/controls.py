@@ -16,6 +16,9 @@ Name = tuple[str, str]
 UNLIMITED = 32_000
 """Room under each key of a handler whose limit says nothing of it."""
 
+TURN = 32
+"""Of each key so many are ready at most."""
+
 
 class Numbers(NamedTuple):
     concurrency: int | None = None
@@ -45,11 +48,16 @@ class Numbers(NamedTuple):
 NO_NUMBERS = Numbers()
 
 
+class Rate:
+    """One that was set; the next one is another, though it may be as fast."""
+
+
 @dataclass
 class Control:
     paused: bool = False
     until: datetime | None = None
     numbers: Numbers = NO_NUMBERS
+    rate: Rate = field(default_factory=Rate)
     spent_until: datetime | None = None
     declared: Numbers | None = None
     by_person: bool = False
@@ -63,8 +71,8 @@ class Control:
 @dataclass
 class Controls:
     rows: dict[Name, Control] = field(default_factory=dict)
-    buckets: dict[str, datetime] = field(default_factory=dict)
-    """Of keys with a rate: when all tokens taken so far will have been earned."""
+    buckets: dict[tuple[str, Rate], datetime] = field(default_factory=dict)
+    """Of keys with a rate: when all tokens that starts have taken will have been earned."""
 
     # -- pauses -----------------------------------------------------------------------------------
 
@@ -91,24 +99,20 @@ class Controls:
 
     def set(self, name: Name, numbers: Numbers) -> None:
         row = self.rows.setdefault(name, Control())
-        self._change(name, row, numbers)
+        self._change(row, numbers)
         row.by_person = True
 
-    def _change(self, name: Name, row: Control, numbers: Numbers) -> None:
+    def _change(self, row: Control, numbers: Numbers) -> None:
         """Moments that another rate has spent ahead say nothing of this one."""
         if numbers.rate != row.numbers.rate:
-            row.spent_until = None
-            if name[0] == "keys":
-                gone = [key for key in self.buckets if key.startswith(f"{name[1]}/")]
-                for key in gone:
-                    del self.buckets[key]
+            row.spent_until, row.rate = None, Rate()
         row.numbers = numbers
 
     def reset(self, name: Name) -> bool:
         row = self.rows.get(name)
         if row is None or not row.by_person:
             return False
-        self._change(name, row, row.declared or NO_NUMBERS)
+        self._change(row, row.declared or NO_NUMBERS)
         row.spent_until, row.by_person = None, False
         if row.declared is None and not row.paused:
             del self.rows[name]
@@ -124,9 +128,9 @@ class Controls:
             row = self.rows.setdefault(name, Control())
             row.declared = numbers
             if not row.by_person and numbers is not None:
-                self._change(name, row, numbers)
+                self._change(row, numbers)
             elif not row.by_person:
-                row.numbers = NO_NUMBERS
+                self._change(row, NO_NUMBERS)
             news += 1
         return news
 
@@ -154,23 +158,33 @@ class Controls:
 
     # -- each key of a handler ----------------------------------------------------------------------
 
-    def key_room(self, key: str, handler: str, held: int, now: datetime) -> int:
-        numbers = self.numbers(("keys", handler))
-        most = UNLIMITED if numbers.concurrency is None else numbers.concurrency
-        room = max(0, most - held)
-        if numbers.rate is None:
-            return room
-        return min(room, numbers.tokens(self._key_debt(key, now)))
+    def key_room(self, key: str, handler: str, held: int, ready: int, now: datetime) -> int:
+        """How many more may be let in. A token is kept for each who is ready."""
+        row = self.rows.get(("keys", handler), Control())
+        most = UNLIMITED if row.numbers.concurrency is None else row.numbers.concurrency
+        room = min(most - held, TURN - ready)
+        if row.numbers.rate is not None:
+            debt = (self.buckets.get((key, row.rate), now) - now).total_seconds()
+            room = min(room, row.numbers.tokens(max(0.0, debt)) - ready)
+        return max(0, room)
 
-    def key_spend(self, key: str, handler: str, starts: int, now: datetime) -> bool:
-        """Whether those who are let in take tokens."""
-        numbers = self.numbers(("keys", handler))
-        if numbers.rate is None:
-            return False
-        if starts:
-            debt = timedelta(seconds=self._key_debt(key, now))
-            self.buckets[key] = now + debt + numbers.cost(starts)
-        return True
+    def key_start(self, key: str, handler: str, now: datetime) -> Rate | None:
+        """The rate that a start under this key takes a token of."""
+        row = self.rows.get(("keys", handler), Control())
+        if row.numbers.rate is None:
+            return None
+        spent_until = max(self.buckets.get((key, row.rate), now), now)
+        self.buckets[key, row.rate] = spent_until + row.numbers.cost(1)
+        return row.rate
 
-    def _key_debt(self, key: str, now: datetime) -> float:
-        return max(0.0, (self.buckets.get(key, now) - now).total_seconds())
+    def key_return(self, key: str, handler: str, taken: Rate) -> None:
+        """It did not start after all."""
+        row = self.rows.get(("keys", handler), Control())
+        if row.rate is taken:
+            self.buckets[key, taken] -= row.numbers.cost(1)
+
+    def spent(self, now: datetime) -> dict[str, datetime]:
+        """Of keys with tokens to earn under the rate there is now: when all of them will be."""
+        rates = {row.rate for row in self.rows.values() if row.numbers.rate is not None}
+        found = {key: at for (key, rate), at in self.buckets.items() if rate in rates}
+        return {key: at for key, at in found.items() if at > now}

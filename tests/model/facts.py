@@ -30,9 +30,9 @@ def of_row(row: dict[str, Any]) -> tuple[Any, ...]:
         keys = row["keys"] or {}
         return (*about, keys.get("concurrency"), keys.get("unique"))
     place = (row["worker_id"], row["cancelling"], row["seq"], row["holds"], row["ordered"])
-    counts = (row["queue"], row["key_limit"], row["holds"] and row["rated"])
-    limited = row["state"] is State.RUNNING and row["limited"]
-    return (*about, row["key"], row["unique_key"], *place, *counts, limited)
+    runs = row["state"] is State.RUNNING
+    counts = (runs and row["rated_in"] is not None, runs and row["limited"])
+    return (*about, row["key"], row["unique_key"], *place, row["queue"], row["key_limit"], *counts)
 
 
 def of_job(job: Job) -> tuple[Any, ...]:
@@ -41,8 +41,9 @@ def of_job(job: Job) -> tuple[Any, ...]:
     if job.state.finished:
         return (*about, *keys)
     place = (job.worker, job.cancelling, job.seq, job.holds, job.line.ordered)
-    counts = (job.lane.queue, job.line.limit, job.holds and job.rated)
-    return (*about, *keys, *place, *counts, job.state is State.RUNNING and job.limited)
+    runs = job.state is State.RUNNING
+    counts = (runs and job.rate is not None, runs and job.limited)
+    return (*about, *keys, *place, job.lane.queue, job.line.limit, *counts)
 
 
 def of_queues(model: Model) -> dict[str, tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from headway.core import codec
@@ -24,7 +24,8 @@ class Snapshot:
     attempts: list[Row]
     archived_rows: int
     controls: dict[tuple[str, str], Row]
-    buckets: dict[str, datetime]
+    spent: dict[str, datetime]
+    """Of keys with a rate: when all tokens that starts have taken will have been earned."""
 
     @classmethod
     def take(cls, store: Store) -> Snapshot:
@@ -35,13 +36,14 @@ class Snapshot:
             attempts = store.rows("select *, outcome::text as letter from attempt")
             controls = store.rows("select * from control")
             buckets = store.rows("select * from bucket")
+            starts = store.rows("select * from start order by started_at")
         return cls(
             _by_id(live),
             _by_id(archived),
             attempts,
             len(archived),
             {(row["kind"], row["name"]): row for row in controls},
-            {row["key"]: row["spent_until"] for row in buckets},
+            _spent(controls, buckets, starts),
         )
 
     def running(self, kind: str, name: str) -> int:
@@ -51,6 +53,10 @@ class Snapshot:
 
     def holding(self, key: str) -> int:
         return sum(row["holds"] for row in self.live.values() if row["key"] == key)
+
+    def ready(self, key: str) -> int:
+        rows = [row for row in self.live.values() if row["key"] == key]
+        return sum(row["state"] is State.READY for row in rows)
 
     def lines(self) -> dict[str, list[Row]]:
         """Those who wait for room, by their key."""
@@ -69,6 +75,19 @@ class Snapshot:
 
 def handler(row: Row) -> str:
     return f"{row['task']}/{row['step']}" if row["step"] else row["task"]
+
+
+def _spent(controls: list[Row], buckets: list[Row], starts: list[Row]) -> dict[str, datetime]:
+    """What was added up, and one start after another that was not yet."""
+    rates = {row["rated_in"]: row["rate"] for row in controls if row["kind"] == "keys"}
+    found = {row["key"]: row["spent_until"] for row in buckets if rates.get(row["rated_in"])}
+    for row in starts:
+        if rate := rates.get(row["rated_in"]):
+            until = found.get(row["key"], row["started_at"])
+            if row["count"] > 0:
+                until = max(until, row["started_at"])
+            found[row["key"]] = until + timedelta(seconds=row["count"] / rate)
+    return found
 
 
 def _by_id(rows: list[Row]) -> dict[str, Row]:

@@ -12,7 +12,7 @@ from headway.core.state import State
 from headway.core.verdict import Verdict
 from headway.store.documents import Ask
 from headway.store.rows import Lane
-from tests.model.controls import Controls, Name
+from tests.model.controls import TURN, Controls, Name, Rate
 from tests.store.store import TASK, Asked
 
 LEASE = timedelta(seconds=30)
@@ -55,8 +55,8 @@ class Job:
     worker: int | None = None
     cancelling: bool = False
     holds: bool = False
-    rated: bool = False
-    """It took a token of its key to become ready."""
+    rate: Rate | None = None
+    """While it runs: the rate of its key that it took a token of."""
     limited: bool = False
     """It counts under the limit of its queue or task, while it runs."""
     seq: int | None = None
@@ -201,6 +201,9 @@ class Model:
         job.claim, job.attempt, job.limited = number, job.attempt + 1, False
         self.controls.spend(("queue", job.lane.queue), self.now)
         self.controls.spend(("task", job.handler), self.now)
+        job.rate = None
+        if job.line.limit == 0 and job.line.key:
+            job.rate = self.controls.key_start(job.line.key, job.handler, self.now)
         self.count_running()
 
     def counted(self, name: Name) -> int:
@@ -229,9 +232,11 @@ class Model:
             returned = verdict.kind == "release"
             seq = job.seq if returned else None
             job.attempt = attempt = job.attempt - (verdict.kind != "retry")
-            # What took a token to run needs another to run again; a return has not run.
-            stays = verdict.delay == 0 and (returned or not job.rated)
+            # What is under the limit of each key joins its line again; a return has not run.
+            stays = verdict.delay == 0 and (returned or job.line.limit != 0)
             job.holds &= job.line.ordered or stays
+            if returned and job.rate is not None and job.line.key:
+                self.controls.key_return(job.line.key, job.handler, job.rate)
             job.go(self.now + timedelta(seconds=verdict.delay), self.now)
             job.seq = seq
         if verdict.error is not None:
@@ -242,7 +247,7 @@ class Model:
 
     def _advance(self, job: Job, to: Advance) -> None:
         line = Line(to.key, to.key_limit, to.ordered)
-        job.holds &= line == job.line and (to.delay == 0 or line.ordered) and not job.rated
+        job.holds &= line == job.line and (to.delay == 0 or line.ordered) and line.limit != 0
         job.line, job.lane, job.step = line, Lane(to.queue, to.priority), to.step
         job.attempt, job.max_attempts = 0, to.max_attempts
         job.go(self.now + timedelta(seconds=to.delay), self.now)
@@ -259,12 +264,13 @@ class Model:
         if not blocked or self.controls.paused(("key", key), self.now):
             return 0
         limit, handler = blocked[0].line.limit or 0, blocked[0].handler
-        by_limit = limit == 0
-        room = self.controls.key_room(key, handler, held, self.now) if by_limit else limit - held
+        ready = sum(job.state is State.READY for job in under)
+        room = min(limit - held, TURN - ready)
+        if limit == 0:
+            room = self.controls.key_room(key, handler, held, ready, self.now)
         let_in = blocked[: max(0, room)]
-        rated = by_limit and self.controls.key_spend(key, handler, len(let_in), self.now)
         for job in let_in:
-            job.state, job.holds, job.rated, job.seq = State.READY, True, rated, None
+            job.state, job.holds, job.seq = State.READY, True, None
         return len(let_in)
 
     # -- the fleet --------------------------------------------------------------------------------
@@ -277,7 +283,7 @@ class Model:
             if job.cancelling or job.attempt >= job.max_attempts:
                 self._end(job, State.CANCELLED if job.cancelling else State.FAILED)
             else:
-                job.holds &= not job.rated
+                job.holds &= job.line.limit != 0
                 job.go(self.now, self.now)
         ended = sum(job.state.finished for job in lost)
         return len(lost) - ended, ended

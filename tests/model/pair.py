@@ -220,8 +220,7 @@ class Pair:
 
     def _admit(self, keys: Collection[str]) -> int:
         self.store.run(jobs.lock_keys(keys))
-        admitted = self.store.run(jobs.admit(self.store.target, keys, self.store.now))
-        return sum(admission.admitted for admission in admitted)
+        return self.store.run(jobs.admit(self.store.target, keys, self.store.now)).count
 
     def edit(self, job: Job, value: int) -> None:
         changes = job.state not in (State.RUNNING, State.SUCCEEDED)
@@ -251,8 +250,8 @@ class Pair:
         assert {name: facts.of_control_row(row) for name, row in seen.controls.items()} == {
             name: facts.of_control(control) for name, control in said.rows.items()
         }
-        assert {key: facts.moment(at) for key, at in seen.buckets.items() if at > now} == {
-            key: facts.moment(at) for key, at in said.buckets.items() if at > now
+        assert {key: facts.moment(at) for key, at in seen.spent.items() if at > now} == {
+            key: facts.moment(at) for key, at in said.spent(now).items()
         }
         assert self._measured() == facts.of_queues(self.model)
 
@@ -298,4 +297,4 @@ class Pair:
 
 
 def _keys(settled: list[Settled]) -> set[str]:
-    return set[str]().union(*(one.touched_keys() for one in settled))
+    return set[str]().union(*(one.touched_keys for one in settled))

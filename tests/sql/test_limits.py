@@ -16,6 +16,7 @@ from tests.sql.hand import Hand
 def _tokens(hand: Hand) -> None:
     """No key has spent any."""
     hand.rows("delete from bucket")
+    hand.rows("delete from start")
 
 
 def _control(hand: Hand, name: str) -> dict[str, Any]:
@@ -248,12 +249,15 @@ def test_explain_says_when_there_is_a_token(hand: Hand) -> None:
     assert said.startswith("queue default may start the next in 59m 59s") or "in 1h" in said
     _declare(hand, "keys", "sync", rate=1 / 3600, burst=1)
     for _ in range(2):
-        last = hand.enqueue("sync", limit_key="acme")
+        last = hand.enqueue("sync", queue="other", limit_key="acme")
     hand.sweep()
-    hand.claim(count=10)
-    assert "it is the next in line, and key sync/acme may start one in" in hand.call(
-        "explain", last
-    )
+    waits = "it is the next in line, after 1 of key sync/acme that are ready and have not started"
+    assert waits in hand.call("explain", last).splitlines()
+    assert len(hand.claim("other", count=10)) == 1
+    for _ in range(2):  # whether or not someone has added up what started
+        said = hand.call("explain", last)
+        assert "it is the next in line, and key sync/acme may start one in" in said
+        hand.sweep()
 
 
 def test_explain_says_who_paused_it(hand: Hand) -> None:

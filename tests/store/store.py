@@ -45,6 +45,7 @@ TABLES = (
     "total",
     "census",
     "bucket",
+    "start",
     "schedule",
 )
 TASK = "resize"
@@ -190,8 +191,7 @@ class Store:
         wanted = [key for key in lines if key is not None]
         with self.conn.transaction():
             self.run(jobs.lock_keys(wanted))
-            admitted = self.run(jobs.admit(self.target, wanted, self.now))
-        return sum(admission.admitted for admission in admitted)
+            return self.run(jobs.admit(self.target, wanted, self.now)).count
 
     def declare(self, name: str = TASK, **fields: Any) -> None:
         """What a worker would have declared of a task."""

@@ -84,10 +84,10 @@ def test_who_admits_under_a_paused_key_hears_when_the_pause_ends(store: Store) -
     store.enqueue(key="acme")
     store.pause("acme", "key", until=90.0)
     store.advance(30)
-    assert store.run(jobs.admit(store.target, ["acme"], store.now)) == [("acme", 0, 60.0)]
+    assert store.run(jobs.admit(store.target, ["acme"], store.now)).room_in == {"acme": 60.0}
     assert store.run(jobs.lines("", 9, store.now)) == [("acme", False, 60.0)]
     store.pause("acme", "key")
-    assert store.run(jobs.admit(store.target, ["acme"], store.now)) == []
+    assert store.run(jobs.admit(store.target, ["acme"], store.now)).room_in == {}
     assert store.run(jobs.lines("", 9, store.now)) == [("acme", False, None)]
     store.pause("acme", "key", until=90.0)
     store.advance(90)
@@ -99,6 +99,8 @@ def test_a_token_that_comes_after_the_end_of_a_pause_is_waited_for(store: Store)
     declare(store, Limit(key=lambda n: str(n), rate="1/min", burst=1))
     for _ in range(2):
         store.enqueue(key=f"{TASK}/acme", key_limit=0)
+    store.admit()
+    assert len(store.claim(store.register())) == 1
     store.admit()
     store.pause(f"{TASK}/acme", "key", until=10.0)
     ((_, room, token_in),) = store.run(jobs.lines("", 9, store.now))

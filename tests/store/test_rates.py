@@ -1,4 +1,4 @@
-"""Rates: tokens of queues, tasks and keys, as the database keeps them."""
+"""Rates: tokens of queues and tasks, as the database keeps them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from datetime import datetime
 import psycopg
 import pytest
 
-from headway import Limit
-from headway.store import controls, fleet, jobs
-from headway.store.documents import Settled
-from tests.limits.by_hand import alone, claim, declare, reset
-from tests.store.store import NOW, TASK, Store, ask, engine_connection, verdict
+from headway.store import controls, jobs
+from tests.limits.by_hand import alone, claim
+from tests.store.store import NOW, TASK, Store, engine_connection
 from tests.support import eventually_sync
 
 KEY = f"{TASK}/acme"
@@ -153,118 +151,3 @@ def test_another_rate_begins_with_all_its_tokens(store: Store, worker: int) -> N
     assert claim(store, worker) == [], "the rate is the same"
     store.limit("q", rate="1/min", burst=2)
     assert len(claim(store, worker)) == 2
-
-
-# -- by key ------------------------------------------------------------------------------------------
-
-
-def _join(store: Store, count: int = 1, key: str = KEY) -> None:
-    for _ in range(count):
-        store.enqueue(key=key, key_limit=0)
-
-
-def test_each_key_has_tokens_of_its_own(store: Store) -> None:
-    declare(store, Limit(key=lambda n: str(n), rate="2/s", burst=2))
-    _join(store, 9)
-    _join(store, 1, f"{TASK}/zeta")
-    assert store.admit() == 3
-    store.advance(0.5)
-    assert store.admit() == 1
-    assert store.admit() == 0
-    store.advance(60)
-    assert store.admit() == 2
-
-
-def test_admitting_says_when_the_key_has_its_next_token(store: Store) -> None:
-    declare(store, Limit(key=lambda n: str(n), rate="2/s", burst=2))
-    _join(store, 9)
-    assert store.run(jobs.admit(store.target, [KEY], store.now)) == [(KEY, 2, 0.5)]
-    store.advance(0.1)
-    ((key, room, token_in),) = store.run(jobs.lines("", 10, store.now))
-    assert (key, room) == (KEY, False)
-    assert token_in == pytest.approx(0.4)
-
-
-def test_what_took_a_token_of_its_key_needs_another_to_run_again(store: Store) -> None:
-    declare(store, Limit(key=lambda n: str(n), rate="1/min", burst=1))
-    for kind, after in (("retry", "blocked"), ("snooze", "blocked"), ("release", "ready")):
-        store.eyes.execute("delete from bucket")
-        worker = store.register()
-        one = store.held(worker, key=KEY, key_limit=0)
-        store.settle(one, kind)  # type: ignore[arg-type]
-        assert store.states(one.id) == [after], kind
-        assert store.admit(KEY) == 0
-        store.advance(60)
-        assert store.admit(KEY) == (after == "blocked")
-        store.eyes.execute("delete from job")
-
-
-def test_a_rescued_job_of_a_key_with_a_rate_waits_for_a_token(store: Store) -> None:
-    declare(store, Limit(key=lambda n: str(n), rate="1/min", burst=1))
-    dead = store.register(lease=1)
-    one = store.held(dead, key=KEY, key_limit=0)
-    store.advance(2)
-    with store.listening() as heard:
-        store.run(jobs.rescue(store.target, 100, store.now))
-        assert "blocked" in heard()
-    assert not store.row(one.id)["holds"]
-    assert store.admit(KEY) == 0
-    store.advance(58)
-    assert store.admit(KEY) == 1
-
-
-def test_the_step_after_one_with_a_rate_owes_it_nothing(store: Store, worker: int) -> None:
-    """It has no key: once it waited for one that it does not have, for ever."""
-    declare(store, Limit(key=lambda n: str(n), rate="1/min", burst=1))
-    one = store.held(worker, key=KEY, key_limit=0)
-    store.settle(one, "advance", step="two")
-    (two,) = store.claim(worker, ask(tasks=[f"{TASK}/two"]))
-    store.settle(two, "retry")
-    assert store.states(one.id) == ["ready"]
-    dead = store.register(lease=1)
-    assert len(store.claim(dead, ask(tasks=[f"{TASK}/two"]))) == 1
-    store.advance(2)
-    store.run(jobs.rescue(store.target, 100, store.now))
-    assert store.states(one.id) == ["ready"]
-
-
-def test_another_rate_of_each_key_begins_with_all_its_tokens(store: Store) -> None:
-    """Declared, set by someone, and taken back."""
-    declare(store, Limit(key=lambda n: str(n), rate="1/d", burst=1))
-    _join(store, 9)
-    store.eyes.execute("insert into bucket values ('other/acme', now() + interval '1 d')")
-    assert [store.admit(KEY), store.admit(KEY)] == [1, 0]
-    store.limit(TASK, "keys", rate="1/d", burst=1, concurrency=9)
-    assert store.admit(KEY) == 0, "the rate is the same"
-    store.limit(TASK, "keys", rate="1/h", burst=2)
-    assert [store.admit(KEY), store.admit(KEY)] == [2, 0]
-    assert reset(store, TASK, "keys") is True
-    assert [store.admit(KEY), store.admit(KEY)] == [1, 0]
-    declare(store, Limit(key=lambda n: str(n), rate="1/s", burst=3))
-    assert store.admit(KEY) == 3
-    assert store.one("select count(*) as n from bucket where key = 'other/acme'")["n"] == 1
-
-
-def test_a_key_that_has_earned_all_its_tokens_is_forgotten(store: Store) -> None:
-    declare(store, Limit(key=lambda n: str(n), rate="1/s", burst=3))
-    _join(store, 2)
-    store.admit(KEY)
-    store.advance(1.9)
-    store.run(fleet.forget(store.now))
-    assert store.count("bucket") == 1
-    store.advance(0.1)
-    store.run(fleet.forget(store.now))
-    assert store.count("bucket") == 0
-
-
-def test_room_handed_on_by_a_verdict_takes_a_token_as_well(store: Store, worker: int) -> None:
-    declare(store, Limit(key=lambda n: str(n), concurrency=1, rate="1/s", burst=2))
-    _join(store, 3)
-    counts: list[int] = []
-    for _ in range(3):
-        counts.append(store.admit(KEY))
-        for one in store.claim(worker):
-            store.run(jobs.finish(store.target, [Settled(one, verdict("succeed"))], store.now))
-    assert counts == [1, 1, 0]
-    store.advance(1)
-    assert store.admit(KEY) == 1

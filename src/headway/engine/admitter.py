@@ -7,14 +7,13 @@ lost worker, a consumer in SQL).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headway.core.clock import Clock, monotonic
 from headway.engine.scan import ScanBudget
 from headway.engine.sweeps import Duty
 from headway.store import jobs
 from headway.store.link import Link
-from headway.store.rows import Admission
 
 _JOBS = 1000
 _KEYS = 500
@@ -34,8 +33,8 @@ class Admitter(Duty):
         self._since: int | None = None
         self._budget = ScanBudget()
         self._rooms = set[str]()
-        self._tokens_at: dict[str, float] = {}
-        """When keys with a rate have their next token; for whoever learned of it, on duty or not."""
+        self._room_at: dict[str, float] = {}
+        """When keys have their next token, or a pause ends; for whoever learned of it, on duty or not."""
 
     def room(self, key: str) -> None:
         """There may be room under a key."""
@@ -43,17 +42,18 @@ class Admitter(Duty):
             self._rooms.add(key)
             self.wake()
 
-    def tokens(self, admissions: Iterable[Admission]) -> None:
-        """Takes in when keys will have a token for the next in line."""
-        for key, _, token_in in admissions:
-            if token_in:
-                self._tokens_at[key] = monotonic() + token_in
-                self.wake()
+    def expect(self, room_in: Mapping[str, float]) -> None:
+        """Takes in when there will be room for the next in line of these keys."""
+        now = monotonic()
+        for key, seconds in room_in.items():
+            self._room_at[key] = now + seconds
+        if room_in:
+            self.wake()
 
     async def turn(self) -> float | None:
         full = self._budget.allows()
         owed, self._owed = self._owed, False
-        rooms, self._rooms = self._rooms | self._take_tokens(), set[str]()
+        rooms, self._rooms = self._rooms | self._take_due(), set[str]()
         try:
             await self._admit(rooms)
             if self._since is None:
@@ -74,15 +74,15 @@ class Admitter(Duty):
         rest = self.poll if self._on_duty else self._net
         if self._on_duty and self._owed:
             rest = min(rest, self._budget.wait())
-        if self._tokens_at:
-            rest = min(rest, max(0.0, min(self._tokens_at.values()) - monotonic()))
+        if self._room_at:
+            rest = min(rest, max(0.0, min(self._room_at.values()) - monotonic()))
         return rest
 
-    def _take_tokens(self) -> set[str]:
-        """The keys whose next token is due."""
+    def _take_due(self) -> set[str]:
+        """The keys whose moment has come."""
         now = monotonic()
-        due = {key for key, moment in self._tokens_at.items() if moment <= now}
-        self._tokens_at = {key: at for key, at in self._tokens_at.items() if key not in due}
+        due = {key for key, moment in self._room_at.items() if moment <= now}
+        self._room_at = {key: at for key, at in self._room_at.items() if key not in due}
         return due
 
     async def _look_at_all(self) -> None:
@@ -91,7 +91,7 @@ class Admitter(Duty):
         while True:
             lines = await self._link.run(jobs.lines(key, _KEYS, self._clock.now()))
             await self._admit(line.key for line in lines if line.room)
-            self.tokens(Admission(key, 0, token_in) for key, _, token_in in lines)
+            self.expect({line.key: line.room_in for line in lines if line.room_in})
             if len(lines) < _KEYS:
                 break
             key = lines[-1].key
@@ -105,4 +105,4 @@ class Admitter(Duty):
             _, admitted = await self._link.run_all(
                 jobs.lock_keys(some), jobs.admit(self._link.target, some, self._clock.now())
             )
-            self.tokens(admitted)
+            self.expect(admitted.room_in)

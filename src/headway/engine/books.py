@@ -69,7 +69,7 @@ class Books:
             await lent.rollback()
             # Lost, or asked to stop: only the latter can still be ended.
             return Stopped("cancel")
-        keys = Settled(claim, verdict).touched_keys()
+        keys = Settled(claim, verdict).touched_keys
         if keys:
             # Heard by the fleet, should this worker not live to hand it on.
             await lent.settle(jobs.ring_room(self._target, keys))

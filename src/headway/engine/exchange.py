@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,7 +24,7 @@ from headway.errors import HeadwayError
 from headway.store import controls, jobs
 from headway.store.faults import is_about_data
 from headway.store.link import Link
-from headway.store.rows import Admission, Claim, Lane
+from headway.store.rows import Claim, Lane
 from headway.store.statement import Statement
 
 _ORPHANS_APPEAR_WITHIN = 60.0
@@ -41,11 +41,11 @@ class Exchange(Service):
         claimer: Claimer,
         batch: int,
         *,
-        admitted: Callable[[Sequence[Admission]], None] = lambda _: None,
+        room_in: Callable[[Mapping[str, float]], None] = lambda _: None,
     ) -> None:
-        """`admitted` is told what became of keys under which room was handed on."""
+        """`room_in` is told of keys that will have room, and in how many seconds."""
         super().__init__()
-        self._admitted = admitted
+        self._room_in = room_in
         self._link = link
         self._clock = clock
         self._claimer = claimer
@@ -59,7 +59,7 @@ class Exchange(Service):
         self._orphans_at = 0.0
         self._turning = asyncio.Lock()
         self._freed = dict[str, None]()
-        """Keys under which room was freed, in that order: it is handed on in turn."""
+        """Keys under which room was freed, or one has started: the next are let in, in that order."""
         self._to_ring = set[LimitName]()
         """Limits under which others may have waited for the room that was freed here."""
 
@@ -131,6 +131,7 @@ class Exchange(Service):
         assert self._executor is not None
         if asked_by == self.worker_id and not self.draining:
             self._executor.start(claims)
+            self._freed.update((claim.key, None) for claim in claims if claim.opens and claim.key)
         else:
             for claim in claims:
                 self.settler.add(claim, RELEASE)
@@ -139,11 +140,14 @@ class Exchange(Service):
         """The concurrency keys under which there may be room when this batch has been settled, in the
         order of their ends."""
         keys = self._freed
+        lanes = set[tuple[str, int]]()
         for settled in batch or ():
             if settled.claim.key is not None or settled.verdict.advance is not None:
-                keys.update(dict.fromkeys(settled.touched_keys()))
-                # What gets the room is most likely of the same lane, and ours to run.
-                self._claimer.hint(Lane(settled.claim.queue, settled.claim.priority))
+                keys.update((key, None) for key in settled.touched_keys)
+                lanes.add((settled.claim.queue, settled.claim.priority))
+        for queue, priority in lanes:
+            # What gets the room, or the next step, is most likely of the same lane, and ours to run.
+            self._claimer.hint(Lane(queue, priority))
         return keys
 
     def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
@@ -203,7 +207,8 @@ class Exchange(Service):
                 else:
                     self.settler.unsent(batch)
             raise
-        self._admitted(answers.get("admit", ()))
+        if "admit" in answers:
+            self._room_in(answers["admit"].room_in)
         return answers
 
     async def _adopt_orphans(self) -> None:

@@ -95,7 +95,7 @@ class Worker:
             clock,
             self._claimer,
             options.batch,
-            admitted=lambda found: self._duties.admitter.tokens(found),
+            room_in=lambda found: self._duties.admitter.expect(found),
         )
         self._books = Books(
             self._target,

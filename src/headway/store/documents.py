@@ -66,11 +66,14 @@ class Settled:
     claim: Claim
     verdict: Verdict
 
-    def touched_keys(self) -> set[str]:
+    @property
+    def touched_keys(self) -> list[str]:
         """The concurrency keys under which this may free room, or look for some."""
-        move = self.verdict.advance
-        found = {self.claim.key, None if move is None else move.key}
-        return {key for key in found if key is not None}
+        key, move = self.claim.key, self.verdict.advance
+        keys = [] if key is None else [key]
+        if move is not None and move.key is not None and move.key != key:
+            keys.append(move.key)
+        return keys
 
 
 # One of these is made for every verdict: structs are encoded many times faster than dictionaries, and

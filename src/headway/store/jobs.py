@@ -73,14 +73,14 @@ def lock_keys(keys: Collection[str]) -> Statement[int]:
     return Statement("writes/lock_keys", {"keys": codec.encode_document(list(keys))}, count)
 
 
-def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[list[Admission]]:
+def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[Admission]:
     """Makes ready what has room under these keys."""
     params = {
         "keys": codec.encode_document(list(keys)),
         "channel": target.work_channel,
         "now": now,
     }
-    return Statement("moves/admit", params, lambda rows: [Admission(*row[:3]) for row in rows])
+    return Statement("moves/admit", params, _admission)
 
 
 def ring_room(target: Target, keys: Collection[str]) -> Statement[int]:
@@ -250,6 +250,10 @@ def _joined(rows: Sequence[Row]) -> Joined:
         max((row[1] for row in rows), default=None),
         sum(row[2] for row in rows),
     )
+
+
+def _admission(rows: Sequence[Row]) -> Admission:
+    return Admission(rows[0][1], {row[0]: row[2] for row in rows[1:]})
 
 
 def _lanes(rows: Sequence[Row]) -> Lanes:

@@ -35,6 +35,8 @@ class Claim:
     options: str | None
     headers: str | None
     carried: str | None
+    opens: bool = False
+    """Now that it has started, another of its key may be let in."""
 
     @property
     def handler(self) -> str:
@@ -74,22 +76,22 @@ class Joined:
     count: int
 
 
-class Admission(NamedTuple):
-    """What admitting under a key came to."""
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What admitting came to."""
 
-    key: str
-    admitted: int
-    token_in: float | None
-    """Where the key has a rate, or a pause that ends by itself: in how many seconds there may be room."""
+    count: int
+    room_in: dict[str, float]
+    """Of keys with a rate, or with a pause that ends by itself: in how many seconds there may be room."""
 
 
 class Line(NamedTuple):
-    """A key that has a line, and whether there is room for the first in it."""
+    """A key that has a line, or starts to be added up, and whether there is something to do under it."""
 
     key: str
     room: bool
-    token_in: float | None
-    """Where only a token is missing: in how many seconds there is one."""
+    room_in: float | None
+    """Where only a token is missing, or the end of a pause: in how many seconds it comes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,6 @@ returns boolean language sql volatile as $$
         ordered = given.key is not null and coalesce(given.ordered, false),
         run_at = d.due, expires_at = d.since + make_interval(secs => given.ttl),
         holds = d.held and d.same_key and d.due <= d.since,
-        rated = j.rated and d.held and d.same_key and d.due <= d.since,
         state = case when d.due > d.since then 's'::"char"
                      when given.key is not null and not (d.held and d.same_key) then 'b'::"char" else 'r'::"char" end,
         -- It keeps its place in a line or lane that it stays in.

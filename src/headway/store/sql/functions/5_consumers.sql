@@ -68,6 +68,7 @@ begin
                't', case when alone is null then to_jsonb(tasks) else jsonb_build_array(alone) end,
                'o', alone is not null)))) into _shares
     from unnest(null::text || coalesce(bound, '{}')) alone;
+    _now := clock_timestamp();
     for taken in
       {move claim}
     loop
@@ -84,6 +85,9 @@ begin
       key := taken.key;
       return next;
       claimed := claimed + 1;
+      if taken.opens then                       -- when it commits
+        perform pg_notify('{plain}_work', 'room ' || taken.key);
+      end if;
     end loop;
     exit when claimed >= _room;
   end loop;

@@ -19,6 +19,15 @@ begin
   return parts[1]::double precision / span;
 end $$;
 
+-- How many may start now under a rate: what is in its bucket, where all tokens taken so far are earned again by
+-- `spent_until`. Null without a rate.
+create or replace function {schema}.tokens(
+  rate double precision, burst integer, spent_until timestamptz, moment timestamptz) returns integer
+language sql immutable parallel safe as $$
+  select case when rate is not null then greatest(0, floor(burst + 0.000001
+    - rate * greatest(0, extract(epoch from spent_until - moment)::double precision)))::integer end
+$$;
+
 create or replace function {schema}.set_limit(
   queue text default null, concurrency integer default null, rate text default null, burst integer default null,
   by text default current_user, task text default null, keys_of text default null) returns void
@@ -47,7 +56,7 @@ begin
     _burst := coalesce(_burst, greatest(1, floor(_rate / 10))::integer);  -- as core/limits.py
   end if;
   {write set_limit}
-  into ignored, ignored, ignored;
+  into ignored, ignored;
 end $$;
 
 create or replace function {schema}.reset_limit(

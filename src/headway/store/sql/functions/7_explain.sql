@@ -105,22 +105,17 @@ declare
   holders text;
   before bigint;
   most integer := job.key_limit;
+  ready bigint;
   each {schema}.control;
   token_in double precision;
 begin
-  if job.key_limit = 0 then
-    select * into each from {schema}.control c
-    where c.kind = 'keys' and c.name = case job.step when '' then job.task else job.task || '/' || job.step end;
-    most := coalesce(each.concurrency, 32000);
-    select extract(epoch from b.spent_until - clock_timestamp()) - (each.burst - 1) / each.rate into token_in
-    from {schema}.bucket b where b.key = job.key;
-  end if;
   if {schema}.paused('key', job.key, clock_timestamp()) then
     return query select reason from {schema}.controls_of(job);
     return;
   end if;
-  select count(*), string_agg(format('job %s (%s)', h.id, {schema}.label(h.state)), ', ' order by h.id) filter (where h.place <= 3)
-  into held, holders
+  select count(*), count(*) filter (where h.state = 'r'),
+         string_agg(format('job %s (%s)', h.id, {schema}.label(h.state)), ', ' order by h.id) filter (where h.place <= 3)
+  into held, ready, holders
   from (select o.*, row_number() over (order by o.id) as place from {schema}.job o where o.key = job.key and o.holds) h;
   if held > 3 then
     holders := holders || format(' and %s more', held - 3);
@@ -130,12 +125,25 @@ begin
       and (case when b.ordered then 0 else -b.priority end, b.seq)
         < (case when job.ordered then 0 else -job.priority end, job.seq)
     limit 1001) ahead;
+  if job.key_limit = 0 then
+    select * into each from {schema}.control c
+    where c.kind = 'keys' and c.name = case job.step when '' then job.task else job.task || '/' || job.step end;
+    most := each.concurrency;
+    select greatest(0, extract(epoch from max(spent_until) - clock_timestamp())) + (ready + sum(starts) - each.burst + 1) / each.rate
+    into token_in
+    from (select b.spent_until, 0 as starts from {schema}.bucket b where b.key = job.key and b.rated_in = each.rated_in
+          union all
+          select null, s.count from {schema}.start s where s.key = job.key and s.rated_in = each.rated_in) taken;
+  end if;
   if held > 0 then
-    return next format('key %s has %s of %s in use, by %s', job.key, held, most, holders);
+    return next format('key %s has %s in use, by %s', job.key, held || coalesce(' of ' || most, ''), holders);
   end if;
   return next case when before > 1000 then 'over 1000 others are before it in line'
     when before > 0 then format('it is number %s in line', before + 1)
     when held >= most then 'it is the next in line'
+    -- As many as may start at once, or as a turn has (admit.sql).
+    when ready >= least(32, each.burst) then format('it is the next in line, after %s of key %s that are ready and have not started',
+      ready, job.key)
     when token_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(token_in))
     when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
     else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;

@@ -15,6 +15,7 @@ create table {schema}.control (
   rate         double precision,                -- starts per second
   burst        integer,                         -- starts at once, if none was made for long
   spent_until  timestamptz,                     -- when all tokens taken so far will have been earned
+  rated_in     xid8 not null default pg_current_xact_id(),  -- the transaction that set the rate, which is known by it
   declared     jsonb,                           -- what the code says: concurrency, rate, burst
   changed_at   timestamptz,                     -- by a person; null: the limits are the declared ones
   changed_by   text,
@@ -29,18 +30,31 @@ drop view if exists {schema}.queues;                      -- made anew with the 
 drop function if exists {schema}.pause(text, text, text), {schema}.resume(text);
 drop table {schema}.queue;
 
--- Tokens of single keys; a row whose moment has passed says nothing and is swept away.
+-- Tokens of single keys; a row whose moment has passed says nothing and is swept away, nor does one of
+-- another rate.
 create table {schema}.bucket (
   key          text primary key,
+  rated_in     xid8 not null,
   spent_until  timestamptz not null
 ) with (fillfactor = 50);
 create index bucket_spent on {schema}.bucket (spent_until);
+
+-- Starts under a rate of each key, as claims note them: a row for each claim and key, so that nobody waits for
+-- anybody. Whoever admits under the key adds them to its bucket. Fewer than none are those given back.
+create table {schema}.start (
+  key          text not null,
+  handler      text not null,                   -- whose limit it is
+  rated_in     xid8 not null,
+  started_at   timestamptz not null,
+  count        integer not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+create index start_key on {schema}.start (key);
 
 -- Who counts under the limit of its queue or task; newest first, because under an old snapshot the dead
 -- are the oldest. Jobs that no limit is about are in neither.
 alter table {schema}.job
   add column limited boolean not null default false,  -- it was claimed, or ran, under such a limit
-  add column rated boolean not null default false;    -- it took a token of its key to become ready
+  add column rated_in xid8;                           -- while it runs: the rate of its key that it took a token of
 create index job_limited_queue on {schema}.job (queue, seq) where state = 'x' and limited;
 create index job_limited_task on {schema}.job (task, step, seq) where state = 'x' and limited;
 

@@ -3,12 +3,14 @@
 -- leak or to repair. The first in line decides how many are looked at; each counts by its own limit, and
 -- none passes one that must wait. A row that someone else has locked is being changed: it is passed by,
 -- but not in an ordered line, where nobody may pass; who takes the first one out of that says so.
--- A limit of 0 is what is said of each key of its handler (`keys` in control), and may have a rate: then a
--- job takes a token as well, from the bucket of its key, which the same lock guards.
+-- A limit of 0 is what is said of each key of its handler (`keys` in control), and may have a rate. A token is
+-- taken by a start, not here: claims note their starts, and whoever has the key's lock adds them to its
+-- bucket. Here each who is ready has a token kept for it, so that no more are ready than may start at once.
 -- Keys take turns: who is let in goes to the tail of its lane, in the order in which the keys are given, and
--- that is the one in which their room was freed.
--- Back comes for each key how many it let in, and when there will be a token for one with a rate, or an end
--- to a pause that has one.
+-- that is the one in which their room was freed. Of each at most 32 are ready (as lines.sql and claim.sql have
+-- it), so that turns are short however high the limit.
+-- Back comes how many were let in, and for each key when there will be a token for the next one, or an end to a
+-- pause that has one. Where as many are ready as may start at once, the next token's moment is that of a start.
 with wanted as (
   select key, min(turn) as turn from jsonb_array_elements_text(%(keys)s::jsonb) with ordinality as given(key, turn) group by key
 ),
@@ -18,66 +20,86 @@ paused as materialized (
   where kind = 'key' and name in (select key from wanted) and paused_at is not null
     and coalesce(paused_until > coalesce(%(now)s, now()), true)
 ),
-room as (
-  select k.key, k.turn, f.ordered, f.seq as first, c.rate, c.burst,
-         case f.key_limit when 0 then coalesce(c.concurrency, 32000) else f.key_limit end as most,
-         (select count(*)::integer from {schema}.job h where h.key = k.key and h.holds) as held,
-         case when c.rate is not null then greatest(0, extract(epoch from (
-           select b.spent_until from {schema}.bucket b where b.key = k.key)
-           - coalesce(%(now)s, now())))::double precision end as spent_for
+room as materialized (
+  select k.key, k.turn, f.ordered, f.seq as first, c.rate, c.burst, c.rated_in, spent.begun, spent.was_until, spent.spent_until,
+         case f.key_limit when 0 then coalesce(c.concurrency, 32000) else f.key_limit end as most, h.held, h.ready
   from wanted k
-  cross join lateral (
+  left join lateral (
     select key_limit, ordered, seq, case step when '' then task else task || '/' || step end as handler
     from {schema}.job where state = 'b' and key = k.key
     order by case when ordered then 0 else -priority end, seq
-    limit 1) f
-  left join {schema}.control c on f.key_limit = 0 and c.kind = 'keys' and c.name = f.handler
-  where k.key not in (select key from paused)
+    limit 1) f on true
+  left join {schema}.control c on c.kind = 'keys' and c.name = case
+    when f.key_limit = 0 then f.handler
+    -- Nobody waits, but some have started.
+    when f.key_limit is null then (select handler from {schema}.start where key = k.key limit 1) end
+  left join lateral (
+    select count(*)::integer as held, (count(*) filter (where state = 'r'))::integer as ready
+    from {schema}.job where key = k.key and holds) h on true
+  left join lateral (
+    -- Each start took a token at its own moment, and those after it theirs. What is of another rate counts for none.
+    select s.begun, b.spent_until as was_until,
+           greatest(b.spent_until + make_interval(secs => s.starts / c.rate), s.latest) as spent_until
+    from (
+      select count(*) > 0 as begun, coalesce(sum(count), 0) as starts,
+             max(started_at + make_interval(secs => on_from / c.rate)) as latest
+      from (
+        select count, started_at, sum(count) over (order by started_at desc) as on_from
+        from (
+          select started_at, case when rated_in = c.rated_in then count else 0 end as count
+          from {schema}.start where key = k.key) noted) each) s
+    left join {schema}.bucket b on b.key = k.key and b.rated_in = c.rated_in
+    where c.rate is not null) spent on true
+  where (f.seq is not null or c.rate is not null) and k.key not in (select key from paused)
 ),
 line as materialized (
-  select r.key, r.turn, r.held, j.id,
+  select r.key, r.turn, r.held,
          case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.rank, j.seq
   from room r cross join lateral (
-    select ctid as at, id, key_limit, case when ordered then 0 else -priority end as rank, seq
+    select ctid as at, key_limit, case when ordered then 0 else -priority end as rank, seq
     from {schema}.job where state = 'b' and key = r.key
     order by case when ordered then 0 else -priority end, seq
-    limit greatest(0, least(r.most - r.held, floor(r.burst + 0.000001 - r.spent_for * r.rate)::integer))
+    limit greatest(0, least(r.most - r.held, 32 - r.ready,
+      {schema}.tokens(r.rate, r.burst, r.spent_until, coalesce(%(now)s, now())) - r.ready))
     for no key update skip locked) j
   where not r.ordered or j.seq = r.first
 ),
 fits as (
-  select at, id, turn, rank, seq, bool_and(held + place <= key_limit) over (partition by key order by rank, seq) as fits
+  select at, turn, rank, seq, bool_and(held + place <= key_limit) over (partition by key order by rank, seq) as fits
   from (select *, row_number() over (partition by key order by rank, seq) as place from line) numbered
 ),
 placed as materialized (
-  select jsonb_object_agg(id, nextval('{schema}.job_seq')) as places
-  from (select id from fits where fits order by turn, rank, seq) in_order
+  select at, nextval('{schema}.job_seq') as place
+  from (select at from fits where fits order by turn, rank, seq) in_order
 ),
 up as (
-  update {schema}.job
-  set state = 'r', holds = true, seq = ((select places from placed) ->> id::text)::bigint,
-      rated = key = any (array(select key from room where rate is not null))
-  where ctid = any (array(select at from fits where fits))
-  returning key, queue, priority
+  update {schema}.job j set state = 'r', holds = true, seq = p.place
+  from placed p where j.ctid = p.at
+  returning j.key, j.queue, j.priority
 ),
-taken as (
-  select r.*, count(u.key) as count from room r left join up u on u.key = r.key
-  group by r.key, r.turn, r.ordered, r.first, r.rate, r.burst, r.most, r.held, r.spent_for
+added as (
+  delete from {schema}.start where key = any (array(select key from room where begun))
 ),
 spent as (
-  insert into {schema}.bucket (key, spent_until)
-  select key, coalesce(%(now)s, now()) + make_interval(secs => spent_for + count / rate)
-  from taken where rate is not null and count > 0
+  -- A moment that has passed says nothing.
+  insert into {schema}.bucket (key, rated_in, spent_until)
+  select key, rated_in, spent_until from room where begun and greatest(was_until, spent_until) > coalesce(%(now)s, now())
   order by key
-  on conflict (key) do update set spent_until = excluded.spent_until
+  on conflict (key) do update set rated_in = excluded.rated_in, spent_until = excluded.spent_until
 ),
 rung as (
   select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
   from up where %(channel)s::text is not null
   group by queue
+),
+owed as (
+  select r.key, greatest(0, coalesce(extract(epoch from r.spent_until - coalesce(%(now)s, now())), 0)::double precision
+           + (r.ready + coalesce(u.count, 0) - r.burst + 1) / r.rate) as token_in
+  from room r left join (select key, count(*)::integer as count from up group by key) u on u.key = r.key
+  where r.rate is not null and r.ready + coalesce(u.count, 0) < r.burst and r.first is not null
 )
-select key, count, case when rate is not null then greatest(0, spent_for + (count - burst + 1) / rate) end as token_in,
-       (select count(*) from rung) as rung
-from taken
+select null as key, (select count(*) from up) as count, null::double precision as token_in, (select count(*) from rung) as rung
+union all
+select key, 0, token_in, 0 from owed where token_in > 0
 union all
 select key, 0, paused_for, 0 from paused where paused_for is not null

@@ -1,8 +1,8 @@
 -- running -> ready | scheduled | blocked: a flow goes from one step to the next (G5).
 -- One write: the next step, its input and the end of this one. Fenced, and found, like finish.sql; a job that was
 -- asked to stop is left alone and reported, as in requeue.sql. Attempts start anew. Room under a key
--- is kept if the next step runs under the same key and at once, or in order; else, and where it took a
--- token to run, it is freed, and the step waits in its line. `h` are jobs that the handler made.
+-- is kept if the next step runs under the same key and at once, or in order; else, and under a limit of each
+-- key of its handler, it is freed, and the step waits in its line. `h` are jobs that the handler made.
 with verdict as (
   select * from jsonb_to_recordset(%(verdicts)s::jsonb)
     as v(i uuid, c integer, t text, d double precision, q text, p smallint, m smallint, k text, l smallint,
@@ -11,7 +11,7 @@ with verdict as (
 done as materialized (
   select j.id, j.claimed_at, j.worker_id, j.claim, j.attempt, j.task, j.queue, j.step, j.input, j.carried, v.h,
          v.t, v.d, v.q, v.p, v.m, v.k, v.l, v.o, v.n, v.w,
-         j.holds and not j.rated and v.k is not distinct from j.key and (v.d = 0 or v.o) as stays
+         j.holds and j.key_limit <> 0 and v.k is not distinct from j.key and (v.d = 0 or v.o) as stays
   from verdict v join {schema}.job j
     on j.id = any (array(select i from verdict))
     and j.id = v.i and case when j.claim = v.c and j.state = 'x' and not j.cancelling then true end
@@ -23,7 +23,7 @@ moved as (
               else 'r'::"char" end,
       run_at = coalesce(%(now)s, now()) + make_interval(secs => d.d),
       seq = nextval('{schema}.job_seq'), attempt = 0, max_attempts = d.m, queue = d.q, priority = d.p,
-      key = d.k, key_limit = d.l, ordered = d.o, holds = d.stays, rated = false, step = d.t, input = d.n, carried = d.w,
+      key = d.k, key_limit = d.l, ordered = d.o, holds = d.stays, step = d.t, input = d.n, carried = d.w,
       worker_id = null, progress = null
   from done d where j.id = any (array(select id from done)) and j.id = d.id
   returning j.id, j.queue, j.priority, j.state

@@ -12,17 +12,26 @@
 -- Limits of queues and tasks are kept here: behind lock_limits.sql, which says in a setting of this
 -- transaction which of them are ours until it commits, so that what is counted is all there is. One that is
 -- not is shut for now. A task with a limit is claimed only on a line of its own (l.o), one to a statement.
+-- Starts under a rate of each key are only noted, for whoever admits under the key (admit.sql): its tokens were
+-- kept for those who are ready. `opens` says that another of its key may be let in now that it has started: where
+-- starts have a rate, or the limit is higher than a turn.
+-- Now is when this statement began, not its transaction, which may have waited for the lock of a key: a start is
+-- never dated before its being let in.
 with control as materialized (
-  select kind, name, concurrency, rate, burst, spent_until,
+  select kind, name, concurrency, rate, burst, spent_until, rated_in,
          concurrency is not null or rate is not null as bound,
-         paused_at is not null and coalesce(paused_until > coalesce(%(now)s, now()), true) as paused,
+         paused_at is not null and coalesce(paused_until > coalesce(%(now)s, statement_timestamp()), true) as paused,
          coalesce(kind || ' ' || name = any (string_to_array(current_setting('headway.locked', true), chr(31))), false)
            as locked
   from {schema}.control
-  where kind <> 'keys' and (paused_at is not null or concurrency is not null or rate is not null)
+  where paused_at is not null or concurrency is not null or rate is not null
 ),
 said as materialized (
-  select count(*) > 0 as anything, coalesce(bool_or(rate is not null), false) as rates,
+  select count(*) filter (where kind <> 'keys') > 0 as anything,
+    coalesce(bool_or(rate is not null) filter (where kind <> 'keys'), false) as rates,
+    array_agg(name order by name) filter (where kind = 'keys' and rate is not null) as rated_tasks,
+    array_agg(rated_in order by name) filter (where kind = 'keys' and rate is not null) as rated_in,
+    coalesce(array_agg(name) filter (where kind = 'keys' and rate is null and concurrency <= 32), '{}') as narrow_tasks,
     coalesce(array_agg(name) filter (where kind = 'queue' and (paused or bound and not locked)), '{}') as shut_queues,
     coalesce(array_agg(name) filter (where kind = 'task' and (paused or bound and not locked)), '{}') as shut_tasks,
     -- A pause may name a whole flow; a limit is of a step.
@@ -45,8 +54,7 @@ room as materialized (
         select from {schema}.job
         where task = split_part(c.name, '/', 1) and step = split_part(c.name, '/', 2) and state = 'x' and limited
         order by seq desc limit c.concurrency) r) end,
-    floor(burst + 0.000001 - rate * greatest(0, extract(epoch from spent_until - coalesce(%(now)s, now()))
-      ::double precision))))::integer as room
+    {schema}.tokens(rate, burst, spent_until, coalesce(%(now)s, statement_timestamp())))) as room
   from control c where kind in ('queue', 'task') and bound and locked and not paused
 ),
 pick as materialized (
@@ -70,33 +78,44 @@ pick as materialized (
              or case step when '' then task else task || '/' || step end <> all (said.bound_tasks || said.shut_tasks)
                 and task <> all (said.paused_tasks))
         and (not said.anything or key is null or key <> all (said.shut_keys))
-        and (expires_at is null or expires_at > coalesce(%(now)s, now()))
+        and (expires_at is null or expires_at > coalesce(%(now)s, statement_timestamp()))
       order by seq
       limit least(l.n, allowed.room)
       for no key update skip locked) j
     limit least(s.n, (select r.room from room r where r.kind = 'queue' and r.name = s.q))) j
-  where (select w.expires_at > coalesce(%(now)s, now()) from {schema}.worker w where w.id = %(worker)s)
+  where (select w.expires_at > coalesce(%(now)s, statement_timestamp()) from {schema}.worker w where w.id = %(worker)s)
     and s.q <> all (said.shut_queues)
 ),
 claimed as (
   update {schema}.job
   set state = 'x', claim = claim + 1, attempt = attempt + 1, worker_id = %(worker)s,
-      claimed_at = coalesce(%(now)s, now()),
+      claimed_at = coalesce(%(now)s, statement_timestamp()),
       -- Each a query of its own, so that it is run once and not for every job.
       limited = (select anything from said) and (queue = any ((select counted_queues from said)::text[])
-        or case step when '' then task else task || '/' || step end = any ((select counted_tasks from said)::text[]))
+        or case step when '' then task else task || '/' || step end = any ((select counted_tasks from said)::text[])),
+      rated_in = case key_limit when 0 then ((select rated_in from said)::xid8[])[array_position(
+        (select rated_tasks from said), case step when '' then task else task || '/' || step end)] end
   where ctid = any (array(select ctid from pick))
   returning id::text, claim, task, step, attempt, max_attempts, queue, priority, seq, key,
-            input::text, options::text, headers::text, carried::text
+            input::text, options::text, headers::text, carried::text,
+            case when key_limit is null then false when key_limit > 0 then key_limit > 32
+              else case step when '' then task else task || '/' || step end <> all ((select narrow_tasks from said)::text[]) end as opens,
+            rated_in
 ),
 spent as (
   update {schema}.control c
-  set spent_until = greatest(c.spent_until, coalesce(%(now)s, now())) + make_interval(secs => taken.count / c.rate)
+  set spent_until = greatest(c.spent_until, coalesce(%(now)s, statement_timestamp())) + make_interval(secs => taken.count / c.rate)
   from (
     select 'queue' as kind, queue as name, count(*) from claimed where (select rates from said) group by 2
     union all
     select 'task', case step when '' then task else task || '/' || step end, count(*)
     from claimed where (select rates from said) group by 2) taken
   where c.kind = taken.kind and c.name = taken.name and c.rate is not null
+),
+noted as (
+  insert into {schema}.start (key, handler, rated_in, started_at, count)
+  select key, min(case step when '' then task else task || '/' || step end), rated_in, coalesce(%(now)s, statement_timestamp()), count(*)
+  from claimed where rated_in is not null group by key, rated_in
 )
-select * from claimed order by priority desc, seq
+select id, claim, task, step, attempt, max_attempts, queue, priority, seq, key, input, options, headers, carried, opens
+from claimed order by priority desc, seq

@@ -2,31 +2,37 @@
 -- Fenced, and found, like finish.sql. `d` is the delay in seconds; `b` gives the attempt back; `f` keeps the
 -- job's place in its lane (a return), where a retry goes to the tail. A job that was asked to stop
 -- is left alone and reported: it must not run again, and the settler ends it as cancelled instead.
--- Room under a key is kept by what runs again at once and by ordered jobs; others free it. What took a token
--- of its key to run and is to run again needs another: it joins the line, unless it is a return, which has
--- not run.
+-- Room under a key is kept by what runs again at once and by ordered jobs; others free it. What is under the
+-- limit of each key of its handler joins the line again, where it may need another token; but for a return,
+-- which has not run, and gives its token back.
 with verdict as (
   select * from jsonb_to_recordset(%(verdicts)s::jsonb)
     as v(i uuid, c integer, d double precision, b boolean, f boolean, e jsonb)
 ),
 back as (
   update {schema}.job j
-  set state = case when v.d > 0 then 's'::"char" when j.rated and not v.f then 'b'::"char" else 'r'::"char" end,
+  set state = case when v.d > 0 then 's'::"char" when j.key_limit = 0 and not v.f then 'b'::"char" else 'r'::"char" end,
       run_at = coalesce(%(now)s, now()) + make_interval(secs => v.d),
       seq = case when v.f then j.seq else nextval('{schema}.job_seq') end,
       attempt = j.attempt - v.b::integer,
-      holds = j.holds and (v.d = 0 and (v.f or not j.rated) or j.ordered),
+      holds = j.holds and (v.d = 0 and (v.f or j.key_limit <> 0) or j.ordered),
       worker_id = null,
       progress = null
   from verdict v
   where j.id = any (array(select i from verdict)) and j.id = v.i and case when j.claim = v.c and j.state = 'x' and not j.cancelling then true end
-  returning j.id, j.queue, j.priority, j.state, j.claim, j.attempt, j.task, j.step, j.claimed_at, v.e
+  returning j.id, j.queue, j.priority, j.state, j.claim, j.attempt, j.task, j.step, j.claimed_at, v.e,
+            j.key, case when v.f then j.rated_in end as rated_in
 ),
 noted as (
   insert into {schema}.attempt (job_id, started_at, finished_at, worker_id, claim, attempt, outcome,
     task, queue, step, error)
   select id, claimed_at, coalesce(%(now)s, now()), %(worker)s, claim, attempt, 'r', task, queue, step, e
   from back where e is not null
+),
+given_back as (
+  insert into {schema}.start (key, handler, rated_in, started_at, count)
+  select key, min(case step when '' then task else task || '/' || step end), rated_in, coalesce(%(now)s, now()), -count(*)
+  from back where rated_in is not null group by key, rated_in
 ),
 rung as (
   select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)

@@ -3,7 +3,7 @@
 -- worker is settling at this moment are skipped: if it wins, its claim was still current.
 -- Rows of lost workers stay for a while (forget.sql), so that a claim which was under way when the
 -- lease ran out is found by the next round. What runs again keeps its room under a key,
--- but for what took a token to run: it needs another, and joins the line.
+-- but for what is under a limit of each key of its handler: it joins the line, where it may need a token.
 with dead as (
   select id, name from {schema}.worker where expires_at <= coalesce(%(now)s, now())
 ),
@@ -30,7 +30,7 @@ gone as (
 ),
 back as (
   update {schema}.job
-  set state = case when rated then 'b'::"char" else 'r'::"char" end, holds = holds and not rated,
+  set state = case when key_limit = 0 then 'b'::"char" else 'r'::"char" end, holds = holds and key_limit <> 0,
       seq = nextval('{schema}.job_seq'), worker_id = null, progress = null,
       run_at = coalesce(%(now)s, now())
   where ctid = any (array(select at from held where not cancelling and attempt < max_attempts))

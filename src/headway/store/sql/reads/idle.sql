@@ -6,8 +6,7 @@ with closed as materialized (
   select kind, name from {schema}.control c
   where paused_at is not null and coalesce(paused_until > coalesce(%(now)s, now()), true)
      or kind in ('queue', 'task') and concurrency = 0
-     or kind in ('queue', 'task') and floor(burst + 0.000001 - rate * greatest(0,
-          extract(epoch from spent_until - coalesce(%(now)s, now()))::double precision)) < 1
+     or kind in ('queue', 'task') and {schema}.tokens(rate, burst, spent_until, coalesce(%(now)s, now())) < 1
 ),
 known as materialized (
   select handler from jsonb_array_elements_text(%(tasks)s::jsonb) as t(handler)
@@ -25,12 +24,13 @@ due as (
   select b.queue, b.task, b.step, b.key from {schema}.job b
   left join {schema}.control c on b.key_limit = 0 and c.kind = 'keys'
     and c.name = case b.step when '' then b.task else b.task || '/' || b.step end
+  cross join lateral (
+    select count(*) as held, count(*) filter (where state = 'r') as ready
+    from {schema}.job where key = b.key and holds) h
   where b.state = 'b'
-    and case b.key_limit when 0 then coalesce(c.concurrency, 32000) else b.key_limit end
-        > (select count(*) from {schema}.job h where h.key = b.key and h.holds)
-    and (c.rate is null or floor(c.burst + 0.000001 - c.rate * greatest(0, extract(epoch from (
-           select k.spent_until from {schema}.bucket k where k.key = b.key)
-           - coalesce(%(now)s, now()))::double precision)) >= 1)
+    and h.ready < 32 and h.held < case b.key_limit when 0 then coalesce(c.concurrency, 32000) else b.key_limit end
+    and (c.rate is null or h.ready < {schema}.tokens(c.rate, c.burst,
+           (select k.spent_until from {schema}.bucket k where k.key = b.key and k.rated_in = c.rated_in), coalesce(%(now)s, now())))
 )
 select exists (
     select 1 from due

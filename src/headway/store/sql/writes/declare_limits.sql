@@ -7,7 +7,7 @@ with given as (
   from jsonb_to_recordset(%(limits)s::jsonb) as d(kind text, name text, limits jsonb)
 ),
 declared as materialized (
-  select g.*, c.rate from given g left join {schema}.control c using (kind, name)
+  select g.* from given g left join {schema}.control c using (kind, name)
   where g.limits is distinct from c.declared
 ),
 changed as (
@@ -22,9 +22,11 @@ changed as (
       rate = case when c.changed_at is null then excluded.rate else c.rate end,
       burst = case when c.changed_at is null then excluded.burst else c.burst end,
       spent_until = case when c.changed_at is not null or c.rate is not distinct from excluded.rate
-                         then c.spent_until end
+                         then c.spent_until end,
+      rated_in = case when c.changed_at is not null or c.rate is not distinct from excluded.rate
+                      then c.rated_in else excluded.rated_in end
   where c.declared is distinct from excluded.declared
-  returning c.kind, c.name, c.rate
+  returning c.name
 ),
 dropped as (
   update {schema}.control c
@@ -35,14 +37,6 @@ dropped as (
   from declared d
   where d.limits is null and c.kind = d.kind and c.name = d.name and c.declared is not null
   returning c.name
-),
-emptied as (
-  -- Moments that another rate has spent say nothing of this one. In the order of admit.sql.
-  delete from {schema}.bucket where key in (
-    select b.key from {schema}.bucket b join changed k on k.kind = 'keys' and starts_with(b.key, k.name || '/')
-    where k.rate is distinct from (select d.rate from declared d where d.kind = k.kind and d.name = k.name)
-    order by b.key for update of b)
-  returning 1
 )
 select name, case when %(channel)s::text is not null then pg_notify(%(channel)s::text, 'control')::text end
 from (select name from changed union all select name from dropped) news

@@ -1,5 +1,6 @@
 -- Workers lost or stopped over an hour ago hold nothing any more; nor does anyone wait for a day,
--- nor is a unique key taken whose period is over, and a bucket that is full says nothing.
+-- nor is a unique key taken whose period is over, and a bucket that is full says nothing, nor do starts under a rate that
+-- is no more.
 with gone as (
   delete from {schema}.worker w
   where expires_at <= coalesce(%(now)s, now()) - interval '1 hour'
@@ -14,5 +15,10 @@ freed as (
 ),
 filled as (
   delete from {schema}.bucket where spent_until <= coalesce(%(now)s, now()) returning key
+),
+unrated as (
+  delete from {schema}.start s where not exists (
+    select 1 from {schema}.control c where c.kind = 'keys' and c.name = s.handler and c.rated_in = s.rated_in)
+  returning key
 )
 select (select count(*) from gone), (select count(*) from unawaited), (select count(*) from freed), (select count(*) from filled)

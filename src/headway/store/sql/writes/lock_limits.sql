@@ -7,7 +7,7 @@
 -- start any. A claim that brought fewer did so for want of jobs, not of room.
 with ours as materialized (
   select kind, name, concurrency, rate, burst,
-         greatest(0, extract(epoch from spent_until - coalesce(%(now)s, now())))::double precision as spent_for
+         greatest(0, extract(epoch from spent_until - coalesce(%(now)s, statement_timestamp())))::double precision as spent_for
   from {schema}.control
   where (concurrency is not null or rate is not null)
     and (kind = 'queue' and name in (select jsonb_array_elements_text(%(queues)s::jsonb))

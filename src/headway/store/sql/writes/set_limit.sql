@@ -7,8 +7,9 @@ with kept as (
   set concurrency = excluded.concurrency, rate = excluded.rate, burst = excluded.burst,
       -- A moment that a slower rate has spent far ahead says nothing of a faster one.
       spent_until = case when c.rate is not distinct from excluded.rate then c.spent_until end,
+      rated_in = case when c.rate is not distinct from excluded.rate then c.rated_in else excluded.rated_in end,
       changed_at = excluded.changed_at, changed_by = excluded.changed_by
-  returning kind, name, concurrency, rate
+  returning kind, name, concurrency
 ),
 counted as (
   update {schema}.job j set limited = true
@@ -17,16 +18,7 @@ counted as (
     and (k.kind = 'queue' and j.queue = k.name
          or k.kind = 'task' and j.task = split_part(k.name, '/', 1) and j.step = split_part(k.name, '/', 2))
   returning 1
-),
-emptied as (
-  -- Nor do the moments of single keys say anything of another rate. In the order of admit.sql.
-  delete from {schema}.bucket where key in (
-    select b.key from {schema}.bucket b join kept k on k.kind = 'keys' and starts_with(b.key, k.name || '/')
-    where k.rate is distinct from (
-      select c.rate from {schema}.control c where c.kind = k.kind and c.name = k.name)
-    order by b.key for update of b)
-  returning 1
 )
-select (select count(*) from counted), (select count(*) from emptied),
+select (select count(*) from counted),
        case when %(channel)s::text is not null then pg_notify(%(channel)s::text, 'control')::text end
 from kept
