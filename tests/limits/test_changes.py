@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from headway import Headway, Limit
+from headway.engine import duties
+from headway.engine.sweeps import sweeps
 from tests.limits.record import Record
 from tests.support import Running, eventually
 
@@ -171,3 +173,37 @@ async def test_changing_limits_again_and_again_loses_nothing(
         changes += 1
     assert changes >= 5
     record.assert_each_ended_once(1_500)
+
+
+@pytest.mark.parametrize("of", OF, ids=["queue", "task"])
+async def test_what_was_being_claimed_when_the_first_limit_was_set_counts_at_once(
+    hw: Headway,
+    start: Start,
+    db: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    of: dict[str, str],
+) -> None:
+    """The claim does not see the limit, nor whoever sets it the claim. No sweep is waited for, and every
+    slot is taken."""
+    marks = "limits"
+    monkeypatch.setattr(
+        duties, "sweeps", lambda *given: [one for one in sweeps(*given) if one.name != marks]
+    )
+    db.execute(
+        """create function hold() returns trigger language plpgsql as
+             $$ begin perform pg_advisory_xact_lock_shared(7); return new; end $$;
+           create trigger hold before update on job for each row
+             when (new.state = 'x' and old.state = 'r') execute function hold()"""
+    )
+    scene = Scene(hw)
+    with psycopg.connect(hw.dsn, autocommit=True) as gate:
+        gate.execute("select pg_advisory_lock(7)")
+        start(poll="1h", concurrency=2)
+        await scene.enqueue(3)
+        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted and objid = 7"
+        await eventually(lambda: db.execute(waits).fetchone() == (1,))
+        await hw.controls.limit(**of, concurrency=1)
+    counted = "select count(*) from job where state = 'x' and limited"
+    await eventually(lambda: db.execute(counted).fetchone() == (2,))
+    scene.let_go(3)
+    await eventually(lambda: db.execute("select count(*) from job").fetchone() == (0,))

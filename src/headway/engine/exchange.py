@@ -62,6 +62,8 @@ class Exchange(Service):
         """Keys under which room was freed, or one has started: the next are let in, in that order."""
         self._to_ring = set[LimitName]()
         """Limits under which others may have waited for the room that was freed here."""
+        self._recounts = False
+        """What runs here may not know of a limit yet."""
 
     def serve(self, executor: Executor) -> None:
         """Claims are for this executor."""
@@ -70,6 +72,12 @@ class Exchange(Service):
     def hand_on(self, key: str) -> None:
         """Room under this key was freed elsewhere: the next of its line is due."""
         self._freed[key] = None
+        self.wake()
+
+    def controls_changed(self) -> None:
+        """A pause or a limit is new: what was held up may run, and what runs may count under it."""
+        self._claimer.hint()
+        self._recounts = True
         self.wake()
 
     async def drain(self) -> None:
@@ -90,15 +98,17 @@ class Exchange(Service):
         rooms = self._rooms(batch)
         plan = self._plan()
         if not isinstance(plan, Plan):
-            if batch is None and not keys and not self._to_ring:
+            if batch is None and not keys and not self._to_ring and not self._recounts:
                 self._to_ring |= rooms.keys()
                 return 0 if rooms else plan
             plan = None
         rung, self._to_ring = self._to_ring, set[LimitName]()
+        recounts, self._recounts = self._recounts, False
         try:
-            answers = await self._send(batch, keys, plan, rung)
+            answers = await self._send(batch, keys, plan, rung, recounts=recounts)
         except BaseException:
             self._to_ring |= rung | rooms.keys()
+            self._recounts |= recounts
             raise
         if batch is not None:
             untouched = [*answers.get("advance", ()), *answers.get("requeue", ())]
@@ -167,7 +177,13 @@ class Exchange(Service):
         return self._claimer.next(executor.free, executor.free_of, executor.running_of, self.poll)
 
     async def _send(
-        self, batch: Batch | None, keys: dict[str, None], plan: Plan | None, rung: set[LimitName]
+        self,
+        batch: Batch | None,
+        keys: dict[str, None],
+        plan: Plan | None,
+        rung: set[LimitName],
+        *,
+        recounts: bool = False,
     ) -> dict[str, Any]:
         target, now = self._link.target, self._clock.now()
         sending: dict[str, Statement[Any]] = {}
@@ -186,6 +202,9 @@ class Exchange(Service):
             sending["controls"] = controls.read(now)
         if rung:
             sending["ring"] = controls.ring_open(target, rung)
+        if recounts:
+            # A claim that was under way when the limit was set is over: it can be seen, and is marked.
+            sending["mark"] = controls.mark_limited()
         if plan is not None and plan.shares:
             if plan.limits:
                 sending["limits"] = controls.lock(*_by_kind(plan.limits), now)

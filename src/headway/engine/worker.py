@@ -292,8 +292,8 @@ class Worker:
             self._exchange.wake()
 
     def _control(self) -> None:
-        """A pause or a limit has changed: what was held up may run."""
-        self._ready(None)
+        """A pause or a limit has changed."""
+        self._exchange.controls_changed()
         self._duties.admitter.hint()
 
     def _opened(self, kind: str, name: str) -> None:

@@ -1,5 +1,6 @@
--- What runs and does not know of a limit counts under it from now on: after a limit was declared or taken back,
--- and now and then, for what was claimed at the very moment one was set.
+-- What runs and does not know of a limit counts under it from now on: after a limit was declared or taken back;
+-- by each worker that hears of one, for what it claimed at the very moment when it was set; and now and then, for
+-- those who do not hear.
 with marked as (
   update {schema}.job j set limited = true
   from {schema}.control c
