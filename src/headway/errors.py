@@ -3,7 +3,7 @@
     HeadwayError
     ├── ConfigError            an option, a duration, a DSN or a definition that cannot be right
     ├── DatabaseError          the server refused something lasting (rights, a missing schema, bad SQL)
-    │   ├── SchemaMismatch     the schema is missing, older or newer than this library
+    │   ├── SchemaMismatch     the schema is missing, older or too new for this library
     │   └── StandbyRefused     the server is a read-only standby
     ├── DatabaseUnavailable    the server cannot be reached now; trying again later may work
     ├── EmbeddedUnavailable    no embedded server can be started here
@@ -47,7 +47,7 @@ class DatabaseError(HeadwayError):
 
 
 class SchemaMismatch(DatabaseError):
-    """The schema is missing, older or newer than this library."""
+    """The schema is missing, older or too new for this library."""
 
 
 class StandbyRefused(DatabaseError):

@@ -164,7 +164,7 @@ def test_the_script_makes_the_same_schema(fresh: str, look: psycopg.Connection[A
     assert made == contents(look, "by_runner")
     assert all(made[kind] for kind in made), "the comparison compares something of every kind"
     for query in (
-        "select version, name, checksum from {}.migration order by 1",
+        "select version, name, checksum, suits from {}.migration order by 1",
         "select name, checksum from {}.definition order by 1",
     ):
         by_script, by_runner = (
@@ -225,13 +225,33 @@ def test_an_older_schema_is_refused_and_migrated(
 
 def test_a_newer_schema_is_refused(fresh: str, look: psycopg.Connection[Any]) -> None:
     migrate.run_sync(fresh, "headway")
-    look.execute("insert into headway.migration values (999, '0999_future', 'x')")
+    look.execute("insert into headway.migration values (999, '0999_future', 'x', 999)")
     before = contents(look, "headway")
     assert "version 999, newer than this library" in _refusal(look)
     assert "upgrade the headway package" in _refusal(look)
     with pytest.raises(SchemaMismatch, match="upgrade the headway package"):
         migrate.run_sync(fresh, "headway")
     assert contents(look, "headway") == before
+
+
+def test_g13_a_newer_schema_that_suits_this_library_is_left_as_it_is(
+    fresh: str, look: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two versions later, of which only the first says whom it suits; migrating undoes nothing."""
+    text = f"-- Suits libraries from version {_NEXT - 1} on.\ncreate table {{schema}}.later ();"
+    later = Migration(_NEXT, f"{_NEXT:04d}_later", text)
+    with monkeypatch.context() as patch:
+        _know(patch, later)
+        assert later.name in migrate.run_sync(fresh, "headway")
+        look.execute("update headway.definition set checksum = 'newer' where name = '2_views'")
+    before = contents(look, "headway")
+    migrate.verify_sync(look, "headway")
+    assert migrate.run_sync(fresh, "headway") == []
+    assert (contents(look, "headway"), _defined(look)["2_views"]) == (before, "newer")
+    with monkeypatch.context() as patch:
+        _know(patch, later, Migration(_NEXT + 1, f"{_NEXT + 1:04d}_last", "select 1;"))
+        migrate.run_sync(fresh, "headway")
+    assert f"version {_NEXT + 1}, newer than this library" in _refusal(look)
 
 
 def test_a_migration_that_was_applied_with_other_contents_is_refused(

@@ -5,6 +5,9 @@ All pending ones run in one transaction under a transaction-scoped lock, so that
 processes may migrate at the same time and a failure leaves nothing behind. `search_path` is not
 touched; every name is qualified.
 
+A migration may suit libraries that do not know it yet: `-- Suits libraries from version 3 on.` at its
+top says that one whose newest migration is 3 goes on with the schema (G13), and leaves it as it is.
+
 Functions and views (`sql/functions`) are made anew whenever their text has changed. Those for SQL
 users do what the engine does with the engine's own text: `{move claim}`, `{write x}` and `{read x}`
 stand for the statement of that name, whose parameters are the variables `_name` of the function.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, LiteralString
@@ -35,6 +38,12 @@ class Migration:
     @property
     def checksum(self) -> str:
         return checksum(self.text)
+
+    @property
+    def suits(self) -> int:
+        """The oldest library that works with it, by the version of its newest migration."""
+        said = _SUITS.match(self.text)
+        return int(said[1]) if said else self.version
 
 
 @cache
@@ -61,6 +70,7 @@ def functions() -> tuple[tuple[str, str], ...]:
 
 _INLINED = re.compile(r"\{(move|write|read) (\w+)\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
+_SUITS = re.compile(r"-- Suits libraries from version (\d+) on\.$", re.MULTILINE)
 
 
 def _statement(reference: re.Match[str]) -> str:
@@ -82,6 +92,7 @@ create table if not exists {schema}.migration (
   version integer primary key,
   name text not null,
   checksum text not null,
+  suits integer not null,
   applied_at timestamptz not null default now()
 );
 create table if not exists {schema}.definition (
@@ -89,14 +100,14 @@ create table if not exists {schema}.definition (
   checksum text not null
 )"""
 _LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0))"
-_APPLIED = "select version, checksum from {schema}.migration order by version"
-_RECORD = "insert into {schema}.migration (version, name, checksum) values (%s, %s, %s)"
+_APPLIED = "select version, checksum, suits from {schema}.migration order by version"
+_RECORD = "insert into {schema}.migration (version, name, checksum, suits) values (%s, %s, %s, %s)"
 _DEFINED = "select name, checksum from {schema}.definition"
 _DEFINE = """
 insert into {schema}.definition (name, checksum) values (%s, %s)
 on conflict (name) do update set checksum = excluded.checksum"""
 _GRANT = "select {schema}.grant_rights(%s)"
-_VERSION = "select max(version) from {schema}.migration"
+_VERSION = "select max(version), max(suits) from {schema}.migration"
 
 # Whoever waited for the lock must see what its holder did, whatever the database's default is.
 _ISOLATION = psycopg.IsolationLevel.READ_COMMITTED
@@ -113,13 +124,15 @@ def steps(schema: str, roles: bool = False) -> Generator[Step, list[tuple[Any, .
     """
     yield fill(_LOCK, schema), ()
     yield fill(_LEDGER, schema), ()
-    applied = dict((yield fill(_APPLIED, schema), ()))
+    applied = {version: rest for version, *rest in (yield fill(_APPLIED, schema), ())}
     check(applied, schema)
+    if max(applied, default=0) > newest():
+        return []  # made by a newer library, and suits this one
     done: list[str] = []
     for migration in migrations():
         if migration.version not in applied:
             yield fill(migration.text, schema), ()
-            yield fill(_RECORD, schema), (migration.version, migration.name, migration.checksum)
+            yield fill(_RECORD, schema), _recorded(migration)
             done.append(migration.name)
     defined = dict((yield fill(_DEFINED, schema), ()))
     for name, body in functions():
@@ -132,13 +145,17 @@ def steps(schema: str, roles: bool = False) -> Generator[Step, list[tuple[Any, .
     return [*done, "roles"] if roles else done
 
 
-def check(applied: dict[int, str], schema: str) -> None:
-    """Refuses a schema from a newer library, or one whose history is not ours."""
+def _recorded(migration: Migration) -> tuple[int, str, str, int]:
+    return migration.version, migration.name, migration.checksum, migration.suits
+
+
+def check(applied: Mapping[int, Sequence[Any]], schema: str) -> None:
+    """Refuses a schema that is too new for this library, or one whose history is not ours."""
     known = {migration.version: migration for migration in migrations()}
-    for version, checksum in applied.items():
+    for version, (checksum, suits) in applied.items():
         if version not in known:
-            raise SchemaMismatch(_newer(schema, version))
-        if known[version].checksum != checksum:
+            refuse(version, suits, schema)
+        elif known[version].checksum != checksum:
             raise SchemaMismatch(
                 f"migration {known[version].name} of schema {schema} was applied with other contents "
                 "than this library has; it was edited after its release, or the schema is not ours"
@@ -184,8 +201,8 @@ def script(schema: str, *, roles: bool = False) -> str:
     for migration in migrations():
         parts += [f"-- {migration.name}", fill(migration.text, schema).strip()]
         parts.append(
-            f'insert into "{schema}".migration (version, name, checksum) '
-            f"values ({migration.version}, '{migration.name}', '{migration.checksum}');"
+            f'insert into "{schema}".migration (version, name, checksum, suits) '
+            "values ({}, '{}', '{}', {});".format(*_recorded(migration))
         )
     for name, body in functions():
         parts += [f"-- {name}", fill(body, schema).strip()]
@@ -198,32 +215,34 @@ def script(schema: str, *, roles: bool = False) -> str:
 
 
 async def verify(conn: psycopg.AsyncConnection[Any], schema: str) -> None:
-    """Refuses a schema that is missing, older or newer."""
+    """Refuses a schema that is missing, older, or newer and not suited."""
     try:
         row = await (await conn.execute(fill(_VERSION, schema))).fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         raise SchemaMismatch(_missing(schema)) from None
-    refuse(row[0] if row else None, schema)
+    version, suits = row or (None, None)
+    refuse(version, suits, schema)
 
 
 def verify_sync(conn: psycopg.Connection[Any], schema: str) -> None:
-    """Refuses a schema that is missing, older or newer."""
+    """Refuses a schema that is missing, older, or newer and not suited."""
     try:
         row = conn.execute(fill(_VERSION, schema)).fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         raise SchemaMismatch(_missing(schema)) from None
-    refuse(row[0] if row else None, schema)
+    version, suits = row or (None, None)
+    refuse(version, suits, schema)
 
 
-def refuse(version: int | None, schema: str) -> None:
-    if version is None:
+def refuse(version: int | None, suits: int | None, schema: str) -> None:
+    if version is None or suits is None:
         raise SchemaMismatch(_missing(schema))
     if version < newest():
         raise SchemaMismatch(
             f"schema {schema} is at version {version} and this library needs {newest()}; "
             "run `headway migrate`"
         )
-    if version > newest():
+    if suits > newest():
         raise SchemaMismatch(_newer(schema, version))
 
 

@@ -34,7 +34,7 @@ begin
 
   grant usage on schema {schema} to "{plain}_producer", "{plain}_worker", "{plain}_reader", "{plain}_operator";
   -- Every process looks whether the schema fits it.
-  grant select (version) on {schema}.migration to "{plain}_producer", "{plain}_reader", "{plain}_operator";
+  grant select (version, suits) on {schema}.migration to "{plain}_producer", "{plain}_reader", "{plain}_operator";
 
   grant select, insert on {schema}.inbox to "{plain}_producer";  -- it is always empty; for `returning id`
   grant execute on function {schema}.enqueue, {schema}.enqueue_many, {schema}.enqueue_jobs, {schema}.withdraw_jobs
