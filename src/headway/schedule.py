@@ -18,11 +18,13 @@ from headway.core.ids import new_id
 from headway.core.schedule import Schedule, check_schedule_name
 from headway.declared import Target, as_put
 from headway.errors import ConfigError, ScheduleNotFound
+from headway.flow import Flow
 from headway.handle import Job
 from headway.session import Session
 from headway.store import jobs, schedules
 from headway.store.schedules import ScheduleRow
 from headway.store.statement import Statement
+from headway.task import Bound
 
 R = TypeVar("R")
 
@@ -41,6 +43,8 @@ def preview(
     2026-03-30 02:30:00+02:00
     """
     schedule = spec if isinstance(spec, Schedule) else Schedule(spec)
+    if after is not None and not isinstance(after, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"after={after!r} is not a datetime")
     if after is not None and after.utcoffset() is None:
         raise ConfigError(f"after={after!r} has no time zone; give it one, e.g. tzinfo=UTC")
     begin = after or wall()
@@ -56,7 +60,7 @@ class ScheduleStatus:
     spec: str
     input: Any
     next_at: datetime | None
-    """The next occurrence; none if there is none."""
+    """The next occurrence, were it not paused; none if there is none."""
     last_at: datetime | None
     """The newest occurrence that was fired."""
     last_job: UUID | None
@@ -134,11 +138,11 @@ class Schedules:
         """Removes a schedule; false if there was none. One that code declares is there again when the
         next worker starts."""
         client = await self._session.ready_client()
-        return await client.run(schedules.remove(name), conn)
+        return await client.run(self._remove(name), conn)
 
     def remove_sync(self, name: str, *, conn: Any = None) -> bool:
         """As `remove`."""
-        return self._session.client.run_sync(schedules.remove(name), conn)
+        return self._session.client.run_sync(self._remove(name), conn)
 
     async def pause(self, name: str, *, reason: str | None = None, by: str | None = None) -> None:
         """Stops a schedule, also over deploys, until it is resumed; what it made goes on."""
@@ -178,11 +182,11 @@ class Schedules:
 
     async def list(self) -> builtins.list[ScheduleStatus]:
         """Every schedule, by name."""
-        return [_status(row) for row in await self._run(self._read(None))]
+        return [_status(row) for row in await self._run(self._read())]
 
     def list_sync(self) -> builtins.list[ScheduleStatus]:
         """As `list`."""
-        return [_status(row) for row in self._run_sync(self._read(None))]
+        return [_status(row) for row in self._run_sync(self._read())]
 
     async def get(self, name: str) -> ScheduleStatus | None:
         """The schedule of this name; none if there is none."""
@@ -193,7 +197,8 @@ class Schedules:
         return next(iter([_status(row) for row in self._run_sync(self._read(name))]), None)
 
     async def next(self, name: str, count: int = 10) -> builtins.list[datetime]:
-        """When a schedule is due next, in its zone; by the database's clock."""
+        """When a schedule is due next, in its zone; by the database's clock. One that is paused: were it
+        resumed now."""
         return _next(name, await self._run(self._read(name)), count)
 
     def next_sync(self, name: str, count: int = 10) -> builtins.list[datetime]:
@@ -212,6 +217,11 @@ class Schedules:
         session = self._session
         name = check_schedule_name(schedule.name or "")
         target = self._get_task(task) if isinstance(task, str) else task
+        if not isinstance(target, Bound | Flow):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{task!r} is no task; give a task, a flow, or the name of one")
+        now = session.clock.now() or wall()
+        if not _upcoming(cron.parse(schedule.spec), now, now, schedule.ends, 1):
+            self._check_put(schedule, {})
         made = as_put(name, schedule, target, session.max_payload_bytes)
         return schedules.put(
             session.target, [made], owner=self._owner(), declared=False, now=session.clock.now()
@@ -226,19 +236,28 @@ class Schedules:
             )
 
     def _pause(self, name: str, reason: str | None, by: str | None) -> Statement[bool]:
-        return schedules.pause(name, by=by, reason=reason, now=self._session.clock.now())
+        return schedules.pause(
+            check_schedule_name(name), by=by, reason=reason, now=self._session.clock.now()
+        )
 
     def _resume(self, name: str) -> Statement[bool | None]:
+        name = check_schedule_name(name)
         return schedules.resume(self._session.target, name, self._session.clock.now())
 
+    def _remove(self, name: str) -> Statement[bool]:
+        return schedules.remove(check_schedule_name(name))
+
     def _now(self, name: str, job_id: UUID) -> Statement[UUID | None]:
+        name = check_schedule_name(name)
         return schedules.run(self._session.target, name, job_id, self._session.clock.now())
 
     def _job(self, name: str, asked: UUID, made: UUID | None) -> Job[Any]:
         return Job(self._session, _found(name, made), None, made=made == asked)
 
-    def _read(self, name: str | None) -> Statement[builtins.list[ScheduleRow]]:
-        return schedules.schedules(name, self._session.clock.now())
+    def _read(self, *name: str) -> Statement[builtins.list[ScheduleRow]]:
+        """All of them, or the one of a name."""
+        (one,) = map(check_schedule_name, name) if name else (None,)
+        return schedules.schedules(one, self._session.clock.now())
 
 
 def _status(row: ScheduleRow) -> ScheduleStatus:

@@ -97,6 +97,26 @@ def test_several_within_a_minute_are_only_late() -> None:
     assert found == Plan([at("12:00:20"), at("12:00:40")], at("12:01:00"), None)
 
 
+@pytest.mark.parametrize("catch_up", ["skip", "one", "all"])
+def test_what_is_only_late_is_made_whatever_the_rule_and_however_often_it_is_due(
+    catch_up: CatchUp,
+) -> None:
+    """As when the one who fires dies and another takes over."""
+    found = planned("@every 1s", now=at("12:00:30"), catch_up=catch_up, most=5)
+    assert len(found.occurrences) == 30
+    assert found.dropped_since is None
+
+
+@pytest.mark.parametrize(("catch_up", "made"), [("skip", 1), ("one", 1), ("all", 7)])
+def test_after_an_outage_a_minute_of_a_busy_schedule_is_no_exception(
+    catch_up: CatchUp, made: int
+) -> None:
+    found = planned("@every 1s", now=at("15:00"), catch_up=catch_up, most=7)
+    assert len(found.occurrences) == made
+    assert found.occurrences[-1] == at("15:00")
+    assert found.dropped_since == at("12:00:01")
+
+
 def test_the_end_is_the_last_moment_that_counts() -> None:
     ends = at("14:00")
     assert planned(now=at("13:00"), ends=ends) == Plan([at("13:00")], at("14:00"), None)

@@ -34,17 +34,16 @@ def _due(store: Store) -> list[DueRow]:
     return store.run(schedules.due(9, store.now)).rows
 
 
-def _fire(store: Store, row: DueRow) -> Statement[bool]:
+def _fire(store: Store, row: DueRow) -> Statement[int | None]:
     """As the scheduler does, from what it read."""
     decided = plan(
         cron.parse(row.spec), after=row.done_until, now=store.now, since=row.since,
         ends=row.ends_at, catch_up=row.catch_up, most=row.most,
     )  # fmt: skip
     made = [Occurrence(str(new_id()), written(moment), None) for moment in decided.occurrences]
-    last = decided.occurrences[-1] if made else None
     return schedules.fire(
         store.target, row, made, until=max(store.now, row.done_until), next_at=decided.next_at,
-        last_at=last, now=store.now,
+        now=store.now,
     )  # fmt: skip
 
 
@@ -73,7 +72,7 @@ def _fires_late(store: Store, row: DueRow) -> Step:
 
     def fire(session: Session) -> tuple[bool, bool]:
         (now,) = session.run(schedules.due(9, store.now)).rows
-        return now != row, session.run(_fire(store, row))
+        return now != row, bool(session.run(_fire(store, row)))
 
     return fire
 
@@ -95,7 +94,10 @@ def test_of_those_who_fire_at_once_one_makes_the_job(
     def after(answers: list[list[Any]]) -> None:
         fired = [answer for answer, _ in answers]
         lasting = fired if end == "commit" else fired[1:]
-        assert lasting.count(True) == 1, "made once, also when the first one rolled back"
+        if 1 not in lasting:  # whoever came while the first one had it left it to the next look
+            assert end == "rollback"
+            lasting += [store.run(_fire(store, row)) for row in _due(store)]
+        assert lasting.count(1) == 1, "made once, also when the first one rolled back"
         assert _occurrences(store) == [written(store.now)]
         assert _due(store) == []
 
@@ -132,9 +134,8 @@ def test_what_is_put_while_it_is_fired_loses_and_repeats_nothing(
     def after(answers: list[list[Any]]) -> None:
         _, (_, (changed, fired), _) = answers
         assert not (changed and fired), "fired as it was before, and it is no more"
-        assert fired or end == "commit"
-        assert all(store.run(_fire(store, row)) for row in _due(store))
-        made = fired or change is _another_input
+        assert all(store.run(_fire(store, row)) is not None for row in _due(store))
+        made = fired or change is _another_input or end == "rollback"
         assert _occurrences(store) == [written(store.now)] * made
         assert _due(store) == []
         (row,) = store.run(schedules.schedules("minutely", store.now))
@@ -157,7 +158,7 @@ def test_who_fires_what_is_paused_or_removed_makes_nothing(store: Store, every: 
     def after(answers: list[list[Any]]) -> None:
         (paused, _), (fired, _), (removed, _) = answers
         assert removed
-        assert len(_occurrences(store)) == fired
+        assert len(_occurrences(store)) == (fired or 0)
         assert paused or not store.count("schedule")
 
     every.order(setup, after)

@@ -141,12 +141,20 @@ async def test_apps_without_a_name_leave_each_others_tasks_alone(
     assert travel.names() == ["a", "b"]
 
 
-async def test_an_app_that_is_given_a_name_takes_its_schedules_along(
-    hw: Headway, travel: Travel, another: Another, deploy: Deploy
+@pytest.mark.parametrize("clean_up", ["stale", "all"])
+async def test_an_app_with_a_name_leaves_those_of_apps_without_alone(
+    hw: Headway,
+    travel: Travel,
+    another: Another,
+    deploy: Deploy,
+    clean_up: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Though it knows a task of the same name."""
     await deploy(hw, "a", "b")
-    await deploy(another(name="billing"), "a")
-    assert {one.name: one.owner for one in await hw.schedules.list()} == {"a": "billing"}
+    await deploy(another(name="billing", schedules=clean_up), "a")
+    assert {one.name: one.owner for one in await hw.schedules.list()} == {"a": "", "b": ""}
+    assert "schedule a is another app's" in caplog.text
 
 
 async def test_a_name_that_another_app_has_is_not_taken_over(

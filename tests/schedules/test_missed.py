@@ -45,7 +45,7 @@ async def test_what_was_missed_is_told(
     await hw.schedules.put("nightly", report, "@hourly")
     await travel.run("17:30")
     expected = (
-        "nightly: what was due from 2030-01-01T13:00:00Z on was missed; catch_up='one' makes 1"
+        "nightly: what was due from 2030-01-01T13:00:00Z on was missed; catch_up='one' makes up"
     )
     assert expected in caplog.text
 

@@ -127,7 +127,7 @@ def samples(
         pulls.snooze(one, 1, 5.0),
         schedules.put(target, [_SCHEDULE], owner="", declared=True, now=now),
         schedules.due(batch, now),
-        schedules.fire(target, _DUE, [_OCCURRENCE], until=now, next_at=now, last_at=now, now=now),
+        schedules.fire(target, _DUE, [_OCCURRENCE], until=now, next_at=now, now=now),
         schedules.schedules(None, now),
         schedules.pause("nightly", by="ada", reason="why", now=now),
         schedules.resume(target, "nightly", now),

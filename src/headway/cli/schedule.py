@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from headway.app import Headway
@@ -69,7 +71,9 @@ def pause(hw: Headway, name: str, reason: str | None, by: str | None, as_json: b
     if as_json:
         print_json({"schedule": name, "paused": True, "by": by, "reason": reason})
     else:
-        click.echo(f"schedule {name} is paused; `headway schedule resume {name}` lets it go on")
+        click.echo(
+            f"schedule {name} is paused; `headway schedule resume {shlex.quote(name)}` lets it go on"
+        )
 
 
 @schedule.command

@@ -94,4 +94,7 @@ def _unchecked(hw: Headway, task: str, schedule: Schedule) -> None:
         schedules.put(session.target, [made], owner=owner, declared=False, now=now)
     )
     if not answer:
-        raise ConfigError(f"schedule {name!r} would never fire: {schedule.spec!r} has passed")
+        over = f"{schedule.spec!r} has passed" + (
+            f", or ends at {schedule.ends}" if schedule.ends else ""
+        )
+        raise ConfigError(f"schedule {name!r} would never fire: {over}; give it a time to come")

@@ -10,11 +10,12 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import console, print_json, table
+from headway.cli.output import clean, console, print_json, table
+from headway.cli.person import pause_in_words
 from headway.core import clocks, cron
 from headway.core.duration import in_words
-from headway.errors import ConfigError, ScheduleNotFound
-from headway.schedule import preview
+from headway.errors import ConfigError, HeadwayError, ScheduleNotFound
+from headway.schedule import ScheduleStatus, preview
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,21 @@ def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> N
 
     What is asked for as a spec needs no database.
     """
-    spec = _spec(name_or_spec)
-    if spec is None:
-        status = hw.schedules.get_sync(name_or_spec)
-        if status is None:
-            raise ScheduleNotFound(name_or_spec)
+    status = None
+    try:
+        spec = cron.parse(name_or_spec)
+        found = preview(name_or_spec, count=count)
+    except ConfigError as error:
+        status = _named(hw, name_or_spec, error)
         spec = cron.parse(status.spec)
         found = hw.schedules.next_sync(name_or_spec, count)
-    else:
-        found = preview(name_or_spec, count=count)
     coming = noted(spec, found)
     if as_json:
         print_json(coming)
         return
+    if status is not None and status.paused:
+        about = clean(pause_in_words(status.paused_by, status.pause_reason))
+        click.echo(f"it is {about}: nothing happens until it is resumed", err=True)
     if not coming:
         click.echo("never again")
         return
@@ -88,12 +91,15 @@ def _offset(moment: datetime) -> timedelta:
     return moment.utcoffset() or timedelta(0)
 
 
-def _spec(text: str) -> cron.Spec | None:
+def _named(hw: Headway, name: str, no_spec: ConfigError) -> ScheduleStatus:
+    """The schedule of this name; for what looks like a spec and is no name, what is wrong with it."""
+    looks_like_a_spec = name.startswith("@") or "[" in name or len(name.split()) >= 5
     try:
-        return cron.parse(text)
-    except ConfigError:
-        # What has the looks of a spec is not looked for among the names; of several schedules of a task
-        # all but one are named by both, like "report: 0 8 * * *[Europe/Berlin]".
-        if text.startswith("@") or ("[" in text and ": " not in text):
-            raise
-        return None
+        status = hw.schedules.get_sync(name)
+    except HeadwayError:
+        if looks_like_a_spec:
+            raise no_spec from None
+        raise
+    if status is None:
+        raise no_spec if looks_like_a_spec else ScheduleNotFound(name)
+    return status

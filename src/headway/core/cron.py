@@ -44,6 +44,9 @@ _ZONED = re.compile(r"(?P<when>[^\[\]]*)(?:\[(?P<zone>[^\[\]]*)\])?")
 _RANGE_OF_ONE = re.compile(r"(?<![\w-])(\w+)-\1/0*[1-9]\d*(?![\w/])")
 """`5-5/2` is 5; the library takes it for `5/2`, which is 5, 7, 9 and so on."""
 _LONGEST_TEXT = 200
+_EACH_MACHINE_S = ("localtime", "posixrules")
+"""Zones that are another one on another machine."""
+_ZONE_WITHOUT_BRACKETS = re.compile(r"(?:CRON_)?TZ=|\s[A-Z][a-z]+/\w+$|\sUTC$")
 
 
 class Spec(ABC):
@@ -159,10 +162,15 @@ class Once(Spec):
     text: str
     zone: ZoneInfo
     at: datetime
+    jumped: bool = False
+    """The time that it names does not exist."""
 
     @property
     def last(self) -> datetime | None:
         return self.at
+
+    def moved(self, moment: datetime) -> bool:
+        return self.jumped
 
     def next_after(self, moment: datetime, since: datetime) -> datetime | None:
         return self.at if self.at > moment else None
@@ -178,7 +186,8 @@ def parse(text: str) -> Spec:
     """
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(
-            f"schedule {text!r} is not text; write it like '0 8 * * *[Europe/Berlin]'"
+            f"schedule {text!r} is not text; write it like '0 8 * * *[Europe/Berlin]', '@every 90s' or "
+            "'2030-01-31T08:00:00[Europe/Berlin]'"
         )
     parts = _ZONED.fullmatch(text.strip())
     if parts is None or not parts["when"].strip() or len(text) > _LONGEST_TEXT:
@@ -189,7 +198,8 @@ def parse(text: str) -> Spec:
     if when.startswith("@"):
         return _cron(text, _shortcut(text, when), zone)
     if re.match(r"\d{4}-", when):
-        return Once(text, zone, _moment(text, when, zone))
+        at, jumped = _moment(text, when, zone)
+        return Once(text, zone, at, jumped)
     return _cron(text, when, zone)
 
 
@@ -200,6 +210,10 @@ def _cron(text: str, expression: str, zone: ZoneInfo) -> Cron:
         CronSim(expression, datetime(2000, 1, 1))
     except (CronSimError, ValueError, AssertionError) as error:
         problem = str(error).lower() or "a field that cannot be read"
+        if _ZONE_WITHOUT_BRACKETS.search(expression):
+            raise ConfigError(
+                f"schedule {text!r} has a zone without brackets; write it like '0 8 * * *[Europe/Berlin]'"
+            ) from None
         raise ConfigError(
             f"schedule {text!r} has {_PROBLEMS.get(problem, problem)}; write five fields (minute, hour, "
             "day of month, month, day of week), six with seconds before them, or a name such as @daily"
@@ -241,11 +255,13 @@ def _every(text: str, when: str, zone: str | None) -> Every:
     return Every(text, ZoneInfo("UTC"), timedelta(seconds=length))
 
 
-def _moment(text: str, when: str, zone: ZoneInfo) -> datetime:
+def _moment(text: str, when: str, zone: ZoneInfo) -> tuple[datetime, bool]:
+    """When it is, and whether the clocks jump over the time that it names."""
     try:
         read = datetime.fromisoformat(when)
         if read.tzinfo is None:
-            return clocks.instant(read, zone)
+            at = clocks.instant(read, zone)
+            return at, clocks.wall_time(at, zone) != read.replace(microsecond=0)
         found = read.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ConfigError(
@@ -255,17 +271,17 @@ def _moment(text: str, when: str, zone: ZoneInfo) -> datetime:
         raise ConfigError(
             f"schedule {text!r} has another offset than {zone.key} has then; leave one of them out"
         )
-    return found
+    return found, False
 
 
 def _zone(text: str, name: str | None) -> ZoneInfo:
     if name is None:
         return ZoneInfo("UTC")
     try:
-        if name not in ("localtime", "posixrules"):  # each machine's own
+        if name not in _EACH_MACHINE_S:
             return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         pass
-    close = get_close_matches(name, available_timezones() - {name}, 1)
+    close = get_close_matches(name, available_timezones() - {name, *_EACH_MACHINE_S}, 1, cutoff=0.7)
     hint = f"did you mean {close[0]}?" if close else "write it like Europe/Berlin"
     raise ConfigError(f"schedule {text!r} has an unknown time zone {name!r}; {hint}")

@@ -42,13 +42,14 @@ def plan(
     now = max(now, after).astimezone(UTC)  # a clock that was set back undoes nothing
     until = now if ends is None else min(now, ends)
     late = max(after, now - MISSED_AFTER)
-    if catch_up == "all":
-        made = spec.newest(most, after, until, since)
-    else:
-        made = list(spec.between(late, until, since))
-        if not made and catch_up == "one":
-            made = spec.newest(1, after, until, since)
     first = spec.next_after(after, since)
+    if first is None or first > min(late, until):
+        made = list(spec.between(late, until, since))  # nothing was missed
+    elif catch_up == "skip":
+        # Of those that are only late the newest, however many a minute has.
+        made = spec.newest(1, late, until, since)
+    else:
+        made = spec.newest(most if catch_up == "all" else 1, after, until, since)
     dropped = None
     if first is not None and first <= until and first not in made[:1]:
         dropped = first

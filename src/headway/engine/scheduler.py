@@ -26,6 +26,8 @@ from headway.store.schedules import DueRow, Occurrence, Put
 _BATCH = 100
 _TRY_AGAIN = timedelta(minutes=1)
 """When to look again at a schedule that cannot be read here: a newer worker may know how."""
+_HELD = timedelta(seconds=1)
+"""When to look again at a schedule that someone else has at this moment."""
 _CLEAN_EVERY = 60.0
 
 
@@ -74,24 +76,30 @@ class Scheduler(Duty):
             return later
         if decided.dropped_since is not None:
             log.warning(
-                "schedule %s: what was due from %s on was missed; catch_up=%r makes %d jobs",
+                "schedule %s: what was due from %s on was missed; catch_up=%r makes up for %d of it",
                 row.name, written(decided.dropped_since), row.catch_up, len(decided.occurrences),
             )  # fmt: skip
-        if await self._move(row, max(now, row.done_until), decided):
-            for occurrence in decided.occurrences:
-                log.info("schedule %s fired for %s", row.name, written(occurrence))
+        made = await self._move(row, max(now, row.done_until), decided)
+        if made is None:
+            return now + _HELD
+        due = decided.occurrences
+        for occurrence in due if made == len(due) else ():
+            log.info("schedule %s fired for %s", row.name, written(occurrence))
+        if made < len(due):
+            log.info(
+                "schedule %s made %d jobs for %s: the one before has not ended, or has the unique key",
+                row.name, made, ", ".join(map(written, due)),
+            )  # fmt: skip
         return decided.next_at
 
-    async def _move(self, row: DueRow, until: datetime, decided: Plan) -> bool:
-        made = decided.occurrences
+    async def _move(self, row: DueRow, until: datetime, decided: Plan) -> int | None:
         return await self._link.run(
             schedules.fire(
                 self._link.target,
                 row,
-                [_occurrence(row, moment) for moment in made],
+                [_occurrence(row, moment) for moment in decided.occurrences],
                 until=until,
                 next_at=decided.next_at,
-                last_at=made[-1] if made else None,
                 now=self._clock.now(),
             )
         )

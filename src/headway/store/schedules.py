@@ -12,7 +12,7 @@ from headway.core import codec
 from headway.core.firing import CatchUp, Overlap
 from headway.store.connect import Target
 from headway.store.jobs import Moment
-from headway.store.statement import Row, Statement, count, exists
+from headway.store.statement import Row, Statement, exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ def fire(
     *,
     until: datetime,
     next_at: datetime | None,
-    last_at: datetime | None,
     now: Moment,
-) -> Statement[bool]:
-    """Makes jobs and moves the schedule on, if it is still as it was read; whether it was."""
+) -> Statement[int | None]:
+    """Makes jobs and moves the schedule on, if it is still as it was read and nobody else is at it: how
+    many were made; none if it was not."""
     params = {
         "name": row.name,
         "was": row.done_until,
@@ -139,12 +139,10 @@ def fire(
         "occurrences": codec.encode_document(occurrences),
         "until": until,
         "next_at": next_at,
-        "last_at": last_at,
-        "last_job": occurrences[-1].id if occurrences else None,
         "channel": target.work_channel,
         "now": now,
     }
-    return Statement("writes/fire", params, lambda rows: count(rows) > 0)
+    return Statement("writes/fire", params, lambda rows: rows[0][1] if rows[0][0] else None)
 
 
 def schedules(name: str | None, now: Moment) -> Statement[list[ScheduleRow]]:

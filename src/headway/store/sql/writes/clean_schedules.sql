@@ -1,8 +1,8 @@
 -- Removes schedules that code declared and that this app's code does not declare (any more): those of this app's
--- name, and those of no app's name whose task it knows. With `stale` only what no worker that lives declares. What
+-- name; of apps without a name those whose task it knows. With `stale` only what no worker that lives declares. What
 -- was put at run time, and what another app declared, stays.
 delete from {schema}.schedule s
-where s.declared and s.owner in ('', %(owner)s::text)
+where s.declared and s.owner = %(owner)s::text
   and (s.owner <> '' or s.task in (select jsonb_array_elements_text(%(tasks)s::jsonb)))
   and s.name not in (select jsonb_array_elements_text(%(names)s::jsonb))
   and (not %(stale)s::boolean or not exists (

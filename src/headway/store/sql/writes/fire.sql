@@ -1,30 +1,41 @@
 -- Moves one schedule past what was due and makes the jobs of it: both, or neither. Only while it is as the
--- firer read it (done_until, version): of any number of firers one moves it, and whoever waited for its row
--- finds it moved. So each occurrence is made once, whoever dies when. Where someone's open transaction has the
--- task's own unique key, the making of the job is not waited for long: other schedules are due, too.
+-- firer read it (done_until, version): of any number of firers one moves it. So each occurrence is made once,
+-- whoever dies when. A row that someone has locked is left for the next look: another firer is at it, or someone's
+-- open transaction changes it, and other schedules are due, too. For the same reason the task's own unique key is
+-- not waited for long where an open transaction has it.
+-- With overlap 'skip' nothing is made while the job before lives, also one that was made under another rule.
 with held as materialized (
-  select s.name, s.job from {schema}.schedule s
+  select s.name, s.job, s.overlap = 'skip' and exists (select 1 from {schema}.job j where j.id = s.last_job) as busy
+  from {schema}.schedule s
   where s.name = %(name)s and s.done_until = %(was)s::timestamptz and s.version = %(version)s
     and s.paused_at is null
-  for update
+  for update skip locked
+),
+due as materialized (
+  select o.id, o.occurrence, o.at
+  from held h cross join jsonb_to_recordset(%(occurrences)s::jsonb) as o(id uuid, occurrence text, at timestamptz)
+  where not h.busy
 ),
 made as materialized (
   select jsonb_agg({schema}.occurrence_job(h.job, h.name, o.id, o.occurrence, o.at)
                    order by o.occurrence::timestamptz) as jobs,
          set_config('lock_timeout', '2s', true) as patience
-  from held h
-  cross join jsonb_to_recordset(%(occurrences)s::jsonb) as o(id uuid, occurrence text, at timestamptz)
+  from held h cross join due o
 ),
 taken as materialized (
   select t.asked, t.id
   from made cross join lateral {schema}.enqueue_jobs(made.jobs, %(channel)s::text, %(now)s::timestamptz) t
 ),
+fired as materialized (
+  select o.id, o.occurrence::timestamptz as occurrence from due o where o.id not in (select asked from taken)
+  order by 2 desc
+),
 moved as (
   update {schema}.schedule s
   set done_until = %(until)s::timestamptz, next_at = %(next_at)s::timestamptz,
-      last_at = coalesce(%(last_at)s::timestamptz, s.last_at),
-      last_job = coalesce((select t.id from taken t where t.asked = %(last_job)s::uuid), %(last_job)s::uuid, s.last_job)
+      last_at = coalesce((select occurrence from fired limit 1), s.last_at),
+      last_job = coalesce((select id from fired limit 1), s.last_job)
   from held h where s.name = h.name
   returning s.name
 )
-select (select count(*) from moved) as moved, (select count(*) from taken) as taken
+select (select count(*) from moved) as moved, (select count(*) from fired) as fired

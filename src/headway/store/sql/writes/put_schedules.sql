@@ -3,12 +3,13 @@
 -- so that a deploy neither loses nor repeats an occurrence; another spec begins now; a pause stays.
 -- Code gives way to what was put at run time and to what another app declared: `taken` says so. With `missing`
 -- it writes only what is not there. What can never be due again is not put. In the order of their names, so
--- that no two writers wait for each other.
+-- that no two writers wait for each other. Now is when this statement began: what fell due since the caller's
+-- transaction did was fired by the schedule that was there, or by none.
 with given as materialized (
-  select d.*, coalesce(%(now)s, now()) as moment
+  select d.*, coalesce(%(now)s, statement_timestamp()) as moment
   from jsonb_to_recordset(%(schedules)s::jsonb) as d(name text, task text, spec text, job jsonb, call jsonb,
     catch_up text, most integer, overlap text, jitter double precision, ends_at timestamptz, last timestamptz)
-  where %(declared)s::boolean or coalesce(d.last > coalesce(%(now)s, now()), true)
+  where %(declared)s::boolean or coalesce(d.last > coalesce(%(now)s, statement_timestamp()), true)
 ),
 written as (
   insert into {schema}.schedule as s (name, owner, declared, task, spec, job, catch_up, most, overlap, jitter,
@@ -26,7 +27,7 @@ written as (
                         else greatest(s.done_until, excluded.done_until) end,
       next_at = excluded.next_at, version = s.version + 1, changed_at = excluded.changed_at
   where not %(missing)s::boolean
-    and (not excluded.declared or (s.declared and s.owner in ('', excluded.owner)))
+    and (not excluded.declared or (s.declared and s.owner = excluded.owner))
     and (s.owner, s.declared, s.task, s.spec, s.job, s.catch_up, s.most, s.overlap, s.jitter, s.ends_at)
         is distinct from
         (excluded.owner, excluded.declared, excluded.task, excluded.spec, excluded.job, excluded.catch_up,
@@ -37,6 +38,6 @@ rung as (
   select pg_notify(%(channel)s::text, 'schedule') from written where %(channel)s::text is not null limit 1
 )
 select g.name,
-       %(declared)s::boolean and s.name is not null and not (s.declared and s.owner in ('', %(owner)s::text)) as taken,
+       %(declared)s::boolean and s.name is not null and not (s.declared and s.owner = %(owner)s::text) as taken,
        (select count(*) from rung) as rung
 from given g left join {schema}.schedule s on s.name = g.name
