@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 from datetime import datetime
 
+from headway.core.clock import wall
 from headway.core.config import check_name
 from headway.core.duration import Duration, optional_seconds
+from headway.core.keys import check_full_name
 from headway.core.limits import Limit
 from headway.errors import ConfigError
 from headway.session import Session
@@ -136,7 +138,8 @@ class Controls:
         until: Until,
     ) -> Statement[datetime]:
         kind, name = _one(queue=queue, task=task, key=key)
-        moment, now = _moment(until), self._session.clock.now()
+        now = self._session.clock.now()
+        moment = _moment(until, now or wall())
         target = self._session.target
         return controls.pause(target, kind, name, by=by, reason=reason, until=moment, now=now)
 
@@ -170,7 +173,9 @@ def _one(**given: str | None) -> tuple[Kind, str]:
         words = ", ".join("keys_of" if kind == "keys" else kind for kind in given)
         raise ConfigError(f"give exactly one of {words}")
     ((kind, name),) = named
-    if kind != "key":
+    if kind == "key":
+        check_full_name(name)
+    else:
         check_name(name, "queue" if kind == "queue" else "task name")
     return kind, name  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
@@ -181,9 +186,11 @@ def _limit(concurrency: int | None, rate: str | None, burst: int | None) -> Limi
     return Limit(concurrency=concurrency, rate=rate, burst=burst)
 
 
-def _moment(until: Until) -> datetime | float | None:
+def _moment(until: Until, now: datetime) -> datetime | float | None:
     if isinstance(until, datetime):
         if until.utcoffset() is None:
             raise ConfigError(f"until={until!r} has no time zone; give it one, e.g. tzinfo=UTC")
+        if until <= now:
+            raise ConfigError(f"until={until} has passed; give a moment to come, or leave it out")
         return until
     return optional_seconds(until, name="until")

@@ -42,7 +42,14 @@ def test_a_pause_until_then_opens_by_itself(headway: Command, headway_json: Json
     (row,) = headway_json("queue", "limits")
     assert 5300 < row["paused_for"] <= 5400
     answer = headway_json("queue", "pause", "mail", "--until", "5m", "--by", "ada")
-    assert answer == {"queue": "mail", "paused": True, "by": "ada", "reason": None, "for": 300.0}
+    about = {"queue": "mail", "paused": True, "by": "ada", "reason": None}
+    assert answer == about | {"for": 300.0, "until": None}
+    then = "2999-01-31T08:00:00Z"
+    said = headway("queue", "pause", "mail", "--until", then).stdout
+    assert "by itself at 2999-01-31 08:00:00+00:00, or `headway queue resume mail`" in said
+    assert headway_json("queue", "limits")[0]["paused_until"].startswith("2999-01-31T08:00:00")
+    for until, words in ((("2020-01-01T00:00Z"), "has passed"), ("2030-01-01", "time zone")):
+        assert words in headway("queue", "pause", "mail", "--until", until, code=2).stderr
 
 
 def test_a_limit_is_set_lifted_and_taken_back(

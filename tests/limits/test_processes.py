@@ -39,12 +39,12 @@ async def test_limits_hold_across_processes_that_are_killed(
 
     # Nothing ends before the gate is open, so as many run as may: not one less.
     await eventually(lambda: record.running(alive=True) == IN_QUEUE)
-    _replace_one_that_works(fleet, record, spawn)
+    await _replace_one_that_works(fleet, record, spawn)
     await eventually(lambda: record.running(alive=True) == record.running() == IN_QUEUE)
     gate.touch()
     for begun in (60, 160):
         await eventually(lambda begun=begun: len(record.starts()) > begun)
-        _replace_one_that_works(fleet, record, spawn)
+        await _replace_one_that_works(fleet, record, spawn)
     # All of them hear at once that there is room for twelve.
     while record.left():
         await hw.queues.limit("all", concurrency=0)
@@ -77,24 +77,24 @@ async def test_rates_of_keys_hold_across_processes_that_are_killed(
     # Nothing ends before the gate is open: all who are killed until then are lost in the middle of it.
     for begun in (5, 12):
         await eventually(lambda begun=begun: len(record.starts()) > begun)
-        _replace_one_that_works(fleet, record, spawn)
+        await _replace_one_that_works(fleet, record, spawn)
     gate.touch()
     for begun in (60, 120):
         await eventually(lambda begun=begun: len(record.starts()) > begun)
-        await eventually(record.busy)
-        _replace_one_that_works(fleet, record, spawn)
+        await _replace_one_that_works(fleet, record, spawn)
     await eventually(lambda: record.left() == 0)
     record.assert_each_ended_once(jobs)
     for key in keys:
         assert_within([one.at for one in record.starts(f"rated/{key}")], RATE, BURST)
 
 
-def _replace_one_that_works(
+async def _replace_one_that_works(
     fleet: list[WorkerProcess], record: Record, spawn: Callable[[], WorkerProcess]
 ) -> None:
     """SIGKILL for one that has jobs, in the middle of them."""
-    busy = record.busy()
-    worker = next(one for one in fleet if one.pid in busy)
+    worker = await eventually(
+        lambda: next((one for one in fleet if one.pid in record.busy()), None)
+    )
     fleet.remove(worker)
     worker.kill()
     fleet.append(spawn())

@@ -52,7 +52,7 @@ class Bounds:
             self.let_in(seen, now)
         if command in _FREES_ROOM:
             self.rung(before, seen, command, heard)
-        if before.controls != seen.controls and command not in ("claim", "settle"):
+        if _said(before, now) != _said(seen, now) and command not in ("claim", "settle"):
             assert "control" in heard, f"{command} changed what is said, and told nobody"
         self.before = seen
 
@@ -144,6 +144,16 @@ def _numbers(seen: Snapshot, row: Row) -> _Numbers:
         if said is None
         else _Numbers(said["concurrency"], said["rate"], said["burst"])
     )
+
+
+def _said(seen: Snapshot, now: datetime) -> dict[tuple[str, str], Row]:
+    """Without what is left of pauses that are over."""
+    about = ("concurrency", "rate", "declared", "changed_at")
+    return {
+        name: row
+        for name, row in seen.controls.items()
+        if seen.paused(*name, now) or any(row[part] is not None for part in about)
+    }
 
 
 def _beyond(numbers: _Numbers, key: str, seen: Snapshot, now: datetime) -> float:

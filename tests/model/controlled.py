@@ -211,6 +211,7 @@ class Controlled(Machine):
         """Buckets that are full say nothing, and there was nobody who ran under a limit and did not
         count: who claims and who sets one do not meet here."""
         self.pair.run("forget", fleet.forget(self.now))
+        self.model.controls.forget(self.now)
         assert self.pair.run("mark", controls.mark_limited()) == 0
 
 

@@ -82,9 +82,21 @@ class Controls:
 
     def resume(self, name: Name, now: datetime) -> bool:
         was = self.paused(name, now)
-        if name in self.rows:
+        if name in self.rows and self.rows[name].paused:
             self.rows[name].paused = False
+            self._drop_bare(name)
         return was
+
+    def forget(self, now: datetime) -> None:
+        """Pauses that are over, of what nothing else is said."""
+        for name, row in list(self.rows.items()):
+            if row.paused and not self.paused(name, now):
+                self._drop_bare(name)
+
+    def _drop_bare(self, name: Name) -> None:
+        row = self.rows[name]
+        if not (row.numbers.bound or row.declared or row.by_person):
+            del self.rows[name]
 
     def paused(self, name: Name, now: datetime) -> bool:
         row = self.rows.get(name)

@@ -232,8 +232,8 @@ class Model:
             returned = verdict.kind == "release"
             seq = job.seq if returned else None
             job.attempt = attempt = job.attempt - (verdict.kind != "retry")
-            # What is under the limit of each key joins its line again; a return has not run.
-            stays = verdict.delay == 0 and (returned or job.line.limit != 0)
+            # What is under the limit of each key joins its line again; not a return without a token.
+            stays = verdict.delay == 0 and (job.line.limit != 0 or (returned and job.rate is None))
             job.holds &= job.line.ordered or stays
             if returned and job.rate is not None and job.line.key:
                 self.controls.key_return(job.line.key, job.handler, job.rate)

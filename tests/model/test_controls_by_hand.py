@@ -139,17 +139,17 @@ def test_what_a_slow_rate_has_spent_says_nothing_of_a_faster_one(hand: Hand, lin
     assert len(hand.work(DONE)) == 1
 
 
-def test_a_retry_takes_another_token_of_its_key_and_a_return_takes_none(hand: Hand) -> None:
+def test_a_retry_takes_another_token_of_its_key_and_a_return_gives_its_own_back(hand: Hand) -> None:
     hand.then(hand.machine.declare, {TASK}, Limit(rate="1/10s"), True)
     one, two = hand.make(2, TENANTS[0])
     (other,) = hand.make(1, TENANTS[1])
     assert hand.work(RETURNED, DONE) == [one, other]
-    assert hand.states(one, two) == [State.READY, State.BLOCKED]
-    assert hand.work(AGAIN) == [one]
+    assert hand.states(one, two) == [State.BLOCKED, State.READY], "who joins it again is the last"
+    assert hand.work(AGAIN) == [two]
     assert hand.states(one, two) == [State.BLOCKED, State.BLOCKED]
     assert hand.work() == []
     hand.wait(10.0)
-    assert hand.work() == [two], "who runs again is behind those who waited"
+    assert hand.work() == [one], "who runs again is behind those who waited"
 
 
 def test_each_key_of_a_handler_has_what_is_said_of_them(hand: Hand) -> None:

@@ -225,7 +225,8 @@ def test_pauses_of_a_task_and_of_a_key(hand: Hand) -> None:
 
 def test_a_pause_whose_moment_has_passed_is_none(hand: Hand) -> None:
     hand.enqueue()
-    hand.rows("select pause('default', until => now() - interval '1 s')")
+    hand.rows("select pause('default', until => now() + interval '1 h')")
+    hand.rows("update control set paused_until = now() - interval '1 s'")
     assert hand.rows("select * from controls") == []
     assert len(hand.claim()) == 1
 
@@ -287,6 +288,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "reset of nothing": ("reset_limit", {}, "one of queue, task and keys_of"),
     "pause of nothing": ("pause", {"reason": "why"}, "one of queue, task and key"),
     "pause of two": ("pause", {"task": "a", "key": "b"}, "one of queue, task and key"),
+    "a pause for ever": ("pause", {"queue": "a", "until": "infinity"}, "not a moment to come"),
+    "a pause that is over": (
+        "pause",
+        {"queue": "a", "until": "2020-01-01"},
+        "not a moment to come",
+    ),
     "resume of nothing": ("resume", {}, "one of queue, task and key"),
     "two keys": ("enqueue", {"task": "a", "limit_key": "k", "concurrency_key": "k"}, "both given"),
     "an empty key": ("enqueue", {"task": "a", "limit_key": ""}, "limit_key"),

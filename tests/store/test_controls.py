@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from headway import Limit
-from headway.store import controls, jobs
+from headway.store import controls, fleet, jobs
 from headway.store.controls import ControlRow
 from tests.limits.by_hand import alone, claim, declare, definitions, reset
 from tests.store.aside import Aside
@@ -43,8 +43,25 @@ def test_resuming_wakes_whoever_waits(store: Store) -> None:
         assert store.resume(queue) is False
         assert store.resume("never paused") is False
         assert heard() == []
+    assert store.run(controls.read(store.now)) == [], "nothing is left of it"
+    store.limit(queue, concurrency=3)
+    store.pause(queue)
+    assert store.resume(queue) is True
     (row,) = store.run(controls.read(store.now))
     assert (row.paused_at, row.paused_by, row.pause_reason) == (None, None, None)
+    assert row.concurrency == 3
+
+
+def test_a_pause_that_is_over_is_forgotten_unless_something_else_is_said(store: Store) -> None:
+    for name in ("bare", "limited", "goes on"):
+        store.pause(name, until=None if name == "goes on" else 60.0)
+    store.limit("limited", rate="1/s")
+    store.run(fleet.forget(store.now))
+    assert store.count("control") == 3
+    store.advance(60)
+    store.run(fleet.forget(store.now))
+    rows = store.run(controls.read(store.now))
+    assert {row.name: row.paused for row in rows} == {"limited": False, "goes on": True}
 
 
 @pytest.mark.parametrize("named", ["flow", "flow/two"])

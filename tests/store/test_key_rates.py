@@ -8,7 +8,7 @@ import pytest
 from headway import Limit
 from headway.store import fleet, jobs
 from headway.store.documents import Settled
-from headway.store.rows import Admission
+from headway.store.rows import Admission, Claim
 from tests.limits.by_hand import declare, reset
 from tests.store.store import TASK, Store, ask, engine_connection, shares, verdict
 
@@ -163,15 +163,16 @@ def test_a_claim_that_is_rolled_back_takes_no_token_of_a_key(store: Store) -> No
 
 def test_what_is_under_a_rate_needs_another_token_to_run_again(store: Store) -> None:
     _each(store, "1/min", 1)
-    for kind, after in (("retry", "blocked"), ("snooze", "blocked"), ("release", "ready")):
+    for kind in ("retry", "snooze", "release"):
         store.eyes.execute("delete from bucket")
         worker = store.register()
         one = store.held(worker, key=KEY, key_limit=0)
         store.settle(one, kind)  # type: ignore[arg-type]
-        assert store.states(one.id) == [after], kind
-        assert store.admit(KEY) == 0
+        assert store.states(one.id) == ["blocked"], kind
+        returned = kind == "release"
+        assert store.admit(KEY) == returned, "it has not run, and gave its token back"
         store.advance(60)
-        assert store.admit(KEY) == (after == "blocked")
+        assert store.admit(KEY) == (not returned)
         store.eyes.execute("delete from job")
 
 
@@ -187,7 +188,7 @@ def test_what_is_returned_gives_its_token_back(store: Store) -> None:
         if added_up:
             store.admit()
         store.settle(one, "release")
-        assert len(store.claim(worker)) == 1
+        assert _start(store, worker) == 1
         assert _start(store, worker) == 0
         (row,) = store.rows("select spent_until from bucket")
         assert (row["spent_until"] - store.now).total_seconds() == 120
@@ -202,11 +203,27 @@ def test_what_is_returned_under_another_rate_gives_nothing_back(store: Store) ->
     _each(store, "2/min", 1)
     assert _start(store, worker) == 1
     store.settle(one, "release")
-    assert len(store.claim(worker)) == 1
+    assert _start(store, worker) == 0
     store.advance(30)
-    assert _start(store, worker) == 0, "two have started"
-    store.advance(30)
-    assert _start(store, worker) == 1
+    assert [_start(store, worker), _start(store, worker)] == [1, 0]
+
+
+def test_those_who_are_returned_together_do_not_start_together(store: Store) -> None:
+    """They started one by one, each with a token of its own; a full bucket takes none of them back."""
+    worker = store.register(lease=10_000)
+    _each(store, "1/s", 1)
+    _join(store, 9)
+    held: list[Claim] = []
+    for _ in range(5):
+        store.admit(KEY)
+        held += store.claim(worker)
+        store.advance(1)
+    assert len(held) == 5
+    for one in held:
+        store.settle(one, "release")
+    assert [_start(store, worker), _start(store, worker)] == [1, 0]
+    store.advance(1)
+    assert [_start(store, worker), _start(store, worker)] == [1, 0]
 
 
 def test_a_rescued_job_of_a_key_with_a_rate_waits_for_a_token(store: Store) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import psycopg
 import pytest
 
 from headway.store import controls, jobs
-from tests.limits.by_hand import alone, claim
+from tests.limits.by_hand import alone, claim, reset
 from tests.store.store import NOW, TASK, Store, engine_connection
 from tests.support import eventually_sync
 
@@ -151,3 +152,17 @@ def test_another_rate_begins_with_all_its_tokens(store: Store, worker: int) -> N
     assert claim(store, worker) == [], "the rate is the same"
     store.limit("q", rate="1/min", burst=2)
     assert len(claim(store, worker)) == 2
+
+
+@pytest.mark.parametrize("kind", ["queue", "task"])
+def test_going_back_to_the_same_rate_gives_no_tokens(store: Store, kind: Any) -> None:
+    """As setting the same one does not."""
+    take, name = _claims(store, kind), "q" if kind == "queue" else TASK
+    for _ in range(9):
+        store.enqueue()
+    store.limit(name, kind, rate="1/h", burst=2)
+    assert take() == 2
+    store.eyes.execute("update control set declared = '{\"rate\": %s}'" % (1 / 3600))
+    store.eyes.execute("update control set declared = declared || '{\"burst\": 2}'")
+    assert reset(store, name, kind) is True
+    assert take() == 0

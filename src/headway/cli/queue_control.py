@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold
+from headway.cli.job_enqueue import moment
 from headway.cli.options import as_json, database, duration
 from headway.cli.output import clean, console, print_json, table
 from headway.cli.person import pause_in_words, person
@@ -17,6 +21,11 @@ from headway.core.limits import in_words as limits_in_words
 from headway.store.controls import ControlRow
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _until(text: str) -> datetime | float:
+    """A moment, or so long from now."""
+    return moment(text) if re.match(r"\d{4}-", text) else duration(text)
 
 
 def _pausable(command: F) -> F:
@@ -33,7 +42,10 @@ def _pausable(command: F) -> F:
 @click.option("--reason", help="Why, for whoever wonders.")
 @click.option("--by", help="Who; you, if left out.")
 @click.option(
-    "--until", "lasting", type=duration, metavar="DURATION", help="It opens by itself then."
+    "--until",
+    type=_until,
+    metavar="MOMENT|DURATION",
+    help="It opens by itself then, or after so long.",
 )
 @as_json
 @database
@@ -44,17 +56,23 @@ def pause(
     key: str | None,
     reason: str | None,
     by: str | None,
-    lasting: float | None,
+    until: datetime | float | None,
     as_json: bool,
 ) -> None:
     """Stop claims from queue NAME (or of a task, or under a key) everywhere; running jobs go on."""
     by = by or person()
-    hw.controls.pause_sync(queue=name, task=task, key=key, reason=reason, by=by, until=lasting)
+    hw.controls.pause_sync(queue=name, task=task, key=key, reason=reason, by=by, until=until)
     kind, what, again = _said_of(name, task, key)
     if as_json:
-        print_json({kind: what, "paused": True, "by": by, "reason": reason, "for": lasting})
+        lasting = None if isinstance(until, datetime) else until
+        ends = until if isinstance(until, datetime) else None
+        about = {"paused": True, "by": by, "reason": reason, "for": lasting, "until": ends}
+        print_json({kind: what, **about})
         return
-    ending = "" if lasting is None else f" by itself in {in_words(lasting)}, or"
+    ending = ""
+    if until is not None:
+        when = f"at {until}" if isinstance(until, datetime) else f"in {in_words(until)}"
+        ending = f" by itself {when}, or"
     click.echo(f"{kind} {what} is paused;{ending} `headway queue resume {again}` opens it")
 
 
@@ -154,10 +172,10 @@ def limits(hw: Headway, as_json: bool) -> None:
 def _said_of(queue: str | None, task: str | None, key: str | None) -> tuple[str, str, str]:
     """The kind, the name, and how to name it to `resume`."""
     if queue is not None:
-        return "queue", queue, queue
+        return "queue", queue, shlex.quote(queue)
     if task is not None:
-        return "task", task, f"--task {task}"
-    return "key", str(key), f"--key {key}"
+        return "task", task, f"--task {shlex.quote(task)}"
+    return "key", str(key), f"--key {shlex.quote(str(key))}"
 
 
 def _limits(row: ControlRow) -> str:

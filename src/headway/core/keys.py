@@ -24,6 +24,7 @@ Policy = Literal["skip", "replace", "reject"]
 Scope = Literal["unfinished", "waiting"]
 
 _KEY = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
+_FULL_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,602}")
 _LARGEST_LIMIT = 32_000  # the column is a smallint
 
 
@@ -105,6 +106,14 @@ def name(by: By, arguments: Mapping[str, Any], what: str) -> str | None:
     if not isinstance(found, str) or not _KEY.fullmatch(found):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"{what} {found!r} must be 1 to 200 printable characters")
     return found
+
+
+def check_full_name(key: object) -> None:
+    """A key as it is kept: that of a limit has its handler before it."""
+    if not isinstance(key, str) or not _FULL_NAME.fullmatch(key):
+        raise ConfigError(
+            f"key {str(key)[:220]!r} must be text of printable characters; `task/key` of a limit"
+        )
 
 
 def check_by(by: object, what: str) -> None:

@@ -13,6 +13,7 @@ import psycopg_pool
 from psycopg import errors as pg
 
 from headway.errors import (
+    ConfigError,
     DatabaseError,
     DatabaseUnavailable,
     HeadwayError,
@@ -42,7 +43,13 @@ SCHEMA_ERRORS = (
     pg.UndefinedFunction,
     pg.InvalidSchemaName,
 )
-DRIVER_ERRORS = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, OSError)
+DRIVER_ERRORS = (
+    psycopg.Error,
+    psycopg_pool.PoolTimeout,
+    psycopg_pool.PoolClosed,
+    OSError,
+    UnicodeEncodeError,  # of a text on its way out
+)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -68,6 +75,14 @@ def translate(error: BaseException) -> HeadwayError:
     if isinstance(error, psycopg.Error) and error.sqlstate == KEY_TAKEN:
         return KeyTaken(error.diag.message_primary or "", UUID(error.diag.message_detail or ""))
     words = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, UnicodeEncodeError):
+        return ConfigError(
+            f"text that is not Unicode cannot be stored ({error.reason}); leave it out"
+        )
+    if isinstance(error, psycopg.DataError) and error.sqlstate is None and "NUL" in words:
+        return ConfigError("text with a NUL character (U+0000) cannot be stored; leave it out")
+    if isinstance(error, pg.LockNotAvailable):
+        return DatabaseUnavailable(f"{words}; someone's open transaction has what is needed")
     if isinstance(error, SCHEMA_ERRORS):
         return SchemaMismatch(
             f"{words}; the schema does not fit this library: run `headway migrate`"

@@ -95,6 +95,10 @@ declare
   since timestamptz;
   ignored text;
 begin
+  if until not between _now and timestamptz '9999-12-31 00:00+00' then
+    perform {schema}.refuse(format('until %s is not a moment to come, up to the year 9999', until),
+      'Leave it out for a pause that someone has to end.');
+  end if;
   {write pause}
   into since, ignored;
   return since = _now;

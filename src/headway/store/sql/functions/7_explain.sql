@@ -109,8 +109,8 @@ declare
   each {schema}.control;
   token_in double precision;
 begin
+  return query select reason from {schema}.controls_of(job);
   if {schema}.paused('key', job.key, clock_timestamp()) then
-    return query select reason from {schema}.controls_of(job);
     return;
   end if;
   select count(*), count(*) filter (where h.state = 'r'),
@@ -137,6 +137,9 @@ begin
   end if;
   if held > 0 then
     return next format('key %s has %s in use, by %s', job.key, held || coalesce(' of ' || most, ''), holders);
+  end if;
+  if before > 0 and token_in > 0 then
+    return next format('key %s may start the next in %s', job.key, {schema}.in_words(token_in));
   end if;
   return next case when before > 1000 then 'over 1000 others are before it in line'
     when before > 0 then format('it is number %s in line', before + 1)

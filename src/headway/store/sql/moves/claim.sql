@@ -24,7 +24,8 @@ with control as materialized (
          coalesce(kind || ' ' || name = any (string_to_array(current_setting('headway.locked', true), chr(31))), false)
            as locked
   from {schema}.control
-  where paused_at is not null or concurrency is not null or rate is not null
+  where concurrency is not null or rate is not null
+     or paused_at is not null and coalesce(paused_until > coalesce(%(now)s, statement_timestamp()), true)
 ),
 said as materialized (
   select count(*) filter (where kind <> 'keys') > 0 as anything,

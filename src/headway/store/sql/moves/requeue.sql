@@ -3,19 +3,20 @@
 -- job's place in its lane (a return), where a retry goes to the tail. A job that was asked to stop
 -- is left alone and reported: it must not run again, and the settler ends it as cancelled instead.
 -- Room under a key is kept by what runs again at once and by ordered jobs; others free it. What is under the
--- limit of each key of its handler joins the line again, where it may need another token; but for a return,
--- which has not run, and gives its token back.
+-- limit of each key of its handler joins the line again, where it may need another token. So does a return that
+-- took one: it has not run and gives it back, but others may have earned theirs meanwhile, and not all of them
+-- may start at once.
 with verdict as (
   select * from jsonb_to_recordset(%(verdicts)s::jsonb)
     as v(i uuid, c integer, d double precision, b boolean, f boolean, e jsonb)
 ),
 back as (
   update {schema}.job j
-  set state = case when v.d > 0 then 's'::"char" when j.key_limit = 0 and not v.f then 'b'::"char" else 'r'::"char" end,
+  set state = case when v.d > 0 then 's'::"char" when j.key_limit = 0 and not (v.f and j.rated_in is null) then 'b'::"char" else 'r'::"char" end,
       run_at = coalesce(%(now)s, now()) + make_interval(secs => v.d),
       seq = case when v.f then j.seq else nextval('{schema}.job_seq') end,
       attempt = j.attempt - v.b::integer,
-      holds = j.holds and (v.d = 0 and (v.f or j.key_limit <> 0) or j.ordered),
+      holds = j.holds and (v.d = 0 and (j.key_limit <> 0 or v.f and j.rated_in is null) or j.ordered),
       worker_id = null,
       progress = null
   from verdict v

@@ -1,6 +1,6 @@
 -- Workers lost or stopped over an hour ago hold nothing any more; nor does anyone wait for a day,
 -- nor is a unique key taken whose period is over, and a bucket that is full says nothing, nor do starts under a rate that
--- is no more.
+-- is no more, nor a pause that is over.
 with gone as (
   delete from {schema}.worker w
   where expires_at <= coalesce(%(now)s, now()) - interval '1 hour'
@@ -15,6 +15,11 @@ freed as (
 ),
 filled as (
   delete from {schema}.bucket where spent_until <= coalesce(%(now)s, now()) returning key
+),
+unpaused as (
+  delete from {schema}.control
+  where paused_until <= coalesce(%(now)s, now()) and num_nonnulls(concurrency, rate, declared, changed_at) = 0
+  returning name
 ),
 unrated as (
   delete from {schema}.start s where not exists (

@@ -1,13 +1,20 @@
 -- Opens what was paused and wakes whoever serves it. A pause whose moment has passed was none.
 with old as (
-  select kind, name, coalesce(paused_until > coalesce(%(now)s, now()), true) as shut from {schema}.control
+  select kind, name, coalesce(paused_until > coalesce(%(now)s, now()), true) as shut,
+         num_nonnulls(concurrency, rate, declared, changed_at) = 0 as bare
+  from {schema}.control
   where kind = %(kind)s and name = %(name)s and paused_at is not null
 ),
 opened as (
   update {schema}.control c
   set paused_at = null, paused_until = null, paused_by = null, pause_reason = null
-  from old where c.kind = old.kind and c.name = old.name
+  from old where c.kind = old.kind and c.name = old.name and not old.bare
+  returning old.shut
+),
+gone as (
+  -- Of which nothing else is said.
+  delete from {schema}.control c using old where c.kind = old.kind and c.name = old.name and old.bare
   returning old.shut
 )
 select shut, case when %(channel)s::text is not null then pg_notify(%(channel)s::text, 'control')::text end
-from opened
+from (select shut from opened union all select shut from gone) news
