@@ -74,7 +74,7 @@ class Headway(Pulling):
             of_app(
                 retention,
                 worker,
-                database_url=dsn or None,
+                database_url=dsn,
                 schema=schema,
                 notify=notify,
                 pool_size=pool_size,

@@ -44,13 +44,17 @@ class Pull:
     def __post_init__(self) -> None:
         check_name(self.queue, "queue")
         check_lease(self.lease)
-        if not 1 <= self.count <= 10_000:
+        if type(self.count) is not int or not 1 <= self.count <= 10_000:
             raise ConfigError(
-                f"count {self.count} is not from 1 to 10000; claim as many as you can run within "
+                f"count {self.count!r} is not from 1 to 10000; claim as many as you can run within "
                 "the lease"
             )
         if isinstance(self.tasks, str):
             raise ConfigError(f"tasks={self.tasks!r} is a text; give a list: [{self.tasks!r}]")
+        if self.tasks is not None and not self.tasks:
+            raise ConfigError("tasks names none; leave it out for all of them")
+        if self.queue == "*":
+            raise ConfigError("a consumer pulls from one queue; '*' is for workers")
         for task in self.tasks or ():
             check_name(task, "task")
 
@@ -118,10 +122,13 @@ async def _pull(session: Session, wanted: Pull) -> AsyncGenerator[PulledJob, Non
                 tries = 0 if claimed else tries + 1
                 while claimed:
                     job = claimed.popleft()
-                    if not job.lingered or await job.extend():
-                        yield job
-                    else:
-                        await job.release()  # it was lost, or is to be cancelled: then it ends so
+                    with suppress(DatabaseUnavailable):  # then it comes back when its lease ends
+                        if job.lingered and not await job.extend():
+                            await (
+                                job.release()
+                            )  # it was lost, or is to be cancelled: then it ends so
+                            continue
+                    yield job
                 if tries:
                     await arrivals.wait(news, _rest(arrivals.hears, tries, pulled))
     finally:
@@ -151,10 +158,11 @@ def _pull_sync(session: Session, wanted: Pull) -> Generator[PulledJob, None, Non
                 tries = 0 if claimed else tries + 1
                 while claimed:
                     job = claimed.popleft()
-                    if not job.lingered or job.extend_sync():
-                        yield job
-                    else:
-                        job.release_sync()
+                    with suppress(DatabaseUnavailable):
+                        if job.lingered and not job.extend_sync():
+                            job.release_sync()
+                            continue
+                    yield job
                 if tries:
                     ear.wait_until(
                         lambda said: concerns(said, wanted.queue), _rest(ear.hears, tries, pulled)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +14,7 @@ from headway.core import codec
 from headway.core.clock import monotonic
 from headway.core.duration import Duration, optional_seconds, seconds
 from headway.core.failure import storable
-from headway.errors import ConfigError, Fatal, Snooze
+from headway.errors import ConfigError, DatabaseUnavailable, Fatal, Snooze
 from headway.session import Session
 from headway.store import pulls
 from headway.store.pulls import PullRow
@@ -22,6 +24,7 @@ log = logging.getLogger("headway.pull")
 
 _LONGEST_MESSAGE = 8000
 _LEASES = (1.0, 86_400.0)
+_PAUSE = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -93,12 +96,14 @@ class PulledJob:
         return self._run_sync(self._complete(result))
 
     async def fail(
-        self, message: str, *, again: bool = True, delay: Duration | None = None
+        self, message: str | Exception, *, again: bool = True, delay: Duration | None = None
     ) -> bool:
         """The attempt failed: it runs again while attempts are left, unless `again` is false."""
         return await self._run(self._fail(message, again, delay))
 
-    def fail_sync(self, message: str, *, again: bool = True, delay: Duration | None = None) -> bool:
+    def fail_sync(
+        self, message: str | Exception, *, again: bool = True, delay: Duration | None = None
+    ) -> bool:
         """As `fail`."""
         return self._run_sync(self._fail(message, again, delay))
 
@@ -135,7 +140,7 @@ class PulledJob:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        if (statement := self._after(error)) is not None and not await self._run(statement):
+        if (statement := self._after(error)) is not None and not await self._settle(statement):
             self._lost()
         return isinstance(error, Exception)
 
@@ -145,9 +150,28 @@ class PulledJob:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        if (statement := self._after(error)) is not None and not self._run_sync(statement):
+        if (statement := self._after(error)) is not None and not self._settle_sync(statement):
             self._lost()
         return isinstance(error, Exception)
+
+    async def _settle(self, statement: Statement[bool]) -> bool:
+        """As soon as the database can be reached: a loop over jobs does not end because it is away. One
+        that is interrupted meanwhile leaves the job to its lease."""
+        while True:
+            try:
+                return await self._run(statement)
+            except DatabaseUnavailable as error:
+                log.warning("%s; job %s is settled once it can be reached again", error, self.id)
+                await asyncio.sleep(_PAUSE)
+
+    def _settle_sync(self, statement: Statement[bool]) -> bool:
+        """As `_settle`."""
+        while True:
+            try:
+                return self._run_sync(statement)
+            except DatabaseUnavailable as error:
+                log.warning("%s; job %s is settled once it can be reached again", error, self.id)
+                time.sleep(_PAUSE)
 
     def _after(self, error: BaseException | None) -> Statement[bool] | None:
         """What follows from the end of the block; nothing if the job was settled in it."""
@@ -161,8 +185,7 @@ class PulledJob:
             case Snooze():
                 return self._snooze(error.delay)
             case Exception():
-                message = f"{type(error).__name__}: {error}"
-                return self._fail(message, not isinstance(error, Fatal), None)
+                return self._fail(error, not isinstance(error, Fatal), None)
             case _:
                 return pulls.release(self.id, self.claim)
 
@@ -190,7 +213,11 @@ class PulledJob:
         )
         return pulls.complete(self.id, self.claim, encoded)
 
-    def _fail(self, message: str, again: bool, delay: Duration | None) -> Statement[bool]:
+    def _fail(
+        self, message: str | Exception, again: bool, delay: Duration | None
+    ) -> Statement[bool]:
+        if isinstance(message, Exception):
+            message = f"{type(message).__name__}: {message}"
         wait = optional_seconds(delay, name="delay")
         return pulls.fail(self.id, self.claim, storable(message, _LONGEST_MESSAGE), again, wait)
 

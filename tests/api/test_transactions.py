@@ -168,11 +168,15 @@ async def test_what_is_no_connection_is_refused_by_what_it_is(hw, note, wrong) -
 
 
 async def test_the_wrong_kind_of_connection_is_refused_with_the_right_call(hw, note, dsn) -> None:
-    refused = pytest.raises(ConfigError, match="for a sync connection use enqueue_sync")
+    refused = pytest.raises(
+        ConfigError, match="for a sync connection use the call that ends in _sync"
+    )
     with psycopg.connect(dsn) as sync, refused:
         await note.using(conn=sync).enqueue("a")
     async with await connected(dsn) as conn:
-        with pytest.raises(ConfigError, match="for an async connection await enqueue"):
+        with pytest.raises(
+            ConfigError, match="for an async connection await the call without _sync"
+        ):
             note.using(conn=conn).enqueue_sync("a")
 
 

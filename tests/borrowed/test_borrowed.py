@@ -97,7 +97,7 @@ def test_g1_many_jobs_of_several_statements_share_one_end(
 def test_the_other_way_to_enqueue_is_refused_and_the_transaction_goes_on(
     tx: Transaction, note: Task[Any, Any], seen: Seen
 ) -> None:
-    with pytest.raises(ConfigError, match=r"use enqueue_sync|await enqueue, not enqueue_sync"):
+    with pytest.raises(ConfigError, match=r"the call that ends in _sync|the call without _sync"):
         tx.enqueue_the_other_way(note)
     tx.enqueue(note, "kept")
     tx.commit()

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from headway import Headway, Task
+from headway.cli import health
 from headway.cli.checkup import examine
 from headway.core.clock import wall
 from headway.store import fleet, migrate
@@ -52,6 +53,16 @@ def test_a_healthy_fleet_is_exit_code_0(
     shown = headway("health").stdout
     for words in ("database", "schema", "clock", f"worker {worker}", "queue mail"):
         assert words in shown
+
+
+def test_a_server_that_does_not_answer_is_waited_for_no_longer_than_a_while(
+    headway: Command, dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_ANSWER_WITHIN", 0.5)
+    with psycopg.connect(dsn) as other:
+        other.execute(f"lock table {schema}.job in access exclusive mode")
+        said = headway("health", code=3).stdout
+    assert "no answer within 0.5 s; look at the server, and at its locks" in said
 
 
 def test_an_idle_database_without_workers_is_worth_a_note(

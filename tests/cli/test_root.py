@@ -96,8 +96,9 @@ def test_an_older_or_newer_schema_is_refused(
     headway: Command, db: psycopg.Connection, version: int, advice: str
 ) -> None:
     db.execute(
-        "update migration set version = %s where version = (select max(version) from migration)",
-        [version],
+        "update migration set version = %s, suits = %s "
+        "where version = (select max(version) from migration)",
+        [version, version],
     )
     assert advice in headway("queue", "list", code=2).stderr
 

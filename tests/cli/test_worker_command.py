@@ -180,8 +180,9 @@ def test_a_worker_refuses_an_older_or_newer_schema(
     spawn_worker: Spawn, db: psycopg.Connection[Any], version: int, advice: str
 ) -> None:
     db.execute(
-        "update migration set version = %s where version = (select max(version) from migration)",
-        [version],
+        "update migration set version = %s, suits = %s "
+        "where version = (select max(version) from migration)",
+        [version, version],
     )
     worker = spawn_worker(APP)
     assert worker.wait() == 2

@@ -171,6 +171,12 @@ async def test_g8_an_unknown_task_is_left_shown_and_run_by_who_knows_it(
         await newer.run_until_idle()
         assert await newer.job(stranger).result() == 3
     assert await hw.session.client.run(inspect.stranded(None)) == {}
+    insert(db, "stranger", '{"n": 4}')
+    assert await hw.session.client.run(inspect.stranded(None)) == {"stranger": 1}
+    (_,) = db.execute("select id from claim('default', 1)").fetchall()
+    insert(db, "stranger", '{"n": 5}')
+    # A consumer in SQL that names no tasks knows them all.
+    assert await hw.session.client.run(inspect.stranded(None)) == {}
     worker.cancel()
     await asyncio.wait([worker])
 

@@ -7,8 +7,14 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing, closing
+from typing import Any
+
+import pytest
 
 from headway import Headway
+from headway import pulled as pulled_module
+from headway.errors import DatabaseUnavailable
+from headway.store.client import Client
 from tests.sql.hand import Hand
 from tests.support import DEADLINE, Running, eventually, eventually_sync
 
@@ -170,3 +176,35 @@ def test_without_a_loop_a_consumer_that_waits_holds_no_transaction_either(
             hand.enqueue("resize", queue="ext")
             consumer.join(DEADLINE)
     assert seen == [True]
+
+
+async def test_a_job_fails_with_an_exception_as_with_words(hw: Headway, hand: Hand) -> None:
+    hand.enqueue("resize", {"n": 1}, queue="ext", max_attempts=1)
+    async with aclosing(hw.pull("ext")) as pulled:
+        job = await anext(pulled)
+        assert await job.fail(ValueError("too wide"))
+    assert hand.ended(job.id)["error"]["message"] == "ValueError: too wide"
+
+
+def test_a_loop_goes_on_when_the_database_was_away_while_a_job_was_worked_on(
+    hw: Headway, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is settled as soon as it can be, and the loop does not end."""
+    monkeypatch.setattr(pulled_module, "_PAUSE", 0.01)
+    made = [hand.enqueue("resize", {"n": n}, queue="ext") for n in range(2)]
+    run, away = Client.run_sync, iter([True, True, False])
+
+    def unreliable(self: Client, statement: Any, *given: Any) -> Any:
+        if statement.name == "writes/complete" and next(away, False):
+            raise DatabaseUnavailable("the server is down")
+        return run(self, statement, *given)
+
+    monkeypatch.setattr(Client, "run_sync", unreliable)
+    done: list[Any] = []
+    for job in hw.pull_sync("ext"):
+        with job:
+            done.append(job.id)
+        if len(done) == 2:
+            break
+    assert done == made
+    assert [hand.ended(one)["state"] for one in made] == ["succeeded"] * 2

@@ -151,7 +151,7 @@ def _heard(running: Running, queue: str) -> bool:
     [
         ({"queues": {"mail": 0}}, "queue 'mail' has weight 0; it must be at least 1"),
         ({"queues": {" mail": 1}}, "queue ' mail' must be"),
-        ({"dedicated": {"mail": 0}}, "queue 'mail' has 0 slots; it must have at least 1"),
+        ({"dedicated": {"mail": 0}}, "queue 'mail' has 0 slots, not 1 to 100000"),
         ({"dedicated": {"*": 2}}, "not for '\\*'"),
         ({"queues": {"mail": 1}, "dedicated": {"mail": 1}}, "give one of them"),
         ({"order": "random"}, "order = 'random' cannot be; it must be 'fair' or"),

@@ -79,9 +79,11 @@ def test_a_retention_in_code_is_a_whole_one(project: Project) -> None:
         ({"pool_size": "3"}, "code: pool_size = '3' cannot be; it must be a whole number"),
         ({"worker": {"lease": "9ms"}}, "lease '9ms' must be at least a second"),
         ({"worker": {"laese": 3}}, "worker.laese = 3 is no setting; did you mean worker.lease?"),
+        ({"worker": 3}, "worker=3 is no table of options"),
+        ({"retention": {"succeeded": "3d"}}, "write it like Retention(succeeded='3d')"),
         (
-            {"worker": {"queues": ["mail"]}},
-            "worker.queues = ['mail'] cannot be; it must be a table",
+            {"worker": {"queues": 3}},
+            "worker.queues = 3 cannot be; it must be a table",
         ),
     ],
 )

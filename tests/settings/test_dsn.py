@@ -47,6 +47,14 @@ def test_a_dsn_that_cannot_be_read_is_refused_with_its_origin_and_without_its_pa
     assert all("write it like postgresql://" in words for words in said)
 
 
+def test_an_empty_one_is_not_none(project: Project) -> None:
+    """As a variable is that a script forgot to set: it must not end on some other database."""
+    words = "is empty; give an address, or leave it out"
+    assert words in project.refusal(lambda: Headway(""))
+    hw = Headway()
+    assert words in project.refusal(lambda: hw.session.redirect(dsn=""))
+
+
 def test_what_is_wrong_with_it_is_said(project: Project) -> None:
     said = project.refusal(_settings("host=db pasword=geheim"))
     assert 'invalid connection option "pasword"' in said

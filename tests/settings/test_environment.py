@@ -47,7 +47,7 @@ def test_a_variable_is_read_by_the_type_of_its_field(
     [
         ("WORKER__CONCURRENCY", "many", "'many' cannot be; it must be a whole number, like 20"),
         ("WORKER__CONCURRENCY", "1.5", "'1.5' cannot be; it must be a whole number, like 20"),
-        ("WORKER__CONCURRENCY", "0", "0 cannot be: concurrency 0 must be at least 1"),
+        ("WORKER__CONCURRENCY", "0", "0 cannot be: concurrency 0 must be from 1 to 100000"),
         ("WORKER__LISTEN", "maybe", "'maybe' cannot be; it must be true or false"),
         ("WORKER__LEASE", "nan", "'nan' cannot be; it must be a duration, like '90s'"),
         ("WORKER__HEALTH", "0.0.0.0:x", "'0.0.0.0:x' cannot be: "),
@@ -77,6 +77,7 @@ def test_a_variable_that_cannot_be_is_named_with_its_value(
         ("HEADWAY__WORKER__CONCURRENCY", "did you mean HEADWAY_WORKER__CONCURRENCY?"),
         ("HEADWAY_POOLSIZE", "did you mean HEADWAY_POOL_SIZE?"),
         ("HEADWAY_DSN", "did you mean HEADWAY_DATABASE_URL?"),
+        ("HEADWAY_DB_URL", "did you mean HEADWAY_DATABASE_URL?"),
         ("HEADWAY_PROFILE", "did you mean HEADWAY_ENV?"),
         ("HEADWAY_CONCURRENCY", "did you mean HEADWAY_WORKER__CONCURRENCY?"),
         ("HEADWAY_MAX_WAIT", "did you mean HEADWAY_HEALTH__MAX_WAIT?"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headway import Headway
 from headway.errors import ConfigError
 from headway.settings.layers import load
 from headway.settings.notation import QueueNotation, read_queues
@@ -17,6 +18,12 @@ from tests.settings.conftest import Project
 def test_a_list_or_a_text_is_read_like_the_command_line(project: Project, queues: str) -> None:
     project.write("headway.toml", f"[worker]\nqueues = {queues}")
     worker = load().worker()
+    assert (worker.queues, worker.dedicated) == ({"mail": 3, "*": 1}, {"reports": 2})
+
+
+def test_a_list_is_read_like_that_in_code_as_well(project: Project) -> None:
+    hw = Headway(worker={"queues": ["mail:3", "reports=2", "*"]})
+    worker = hw.settings.worker()
     assert (worker.queues, worker.dedicated) == ({"mail": 3, "*": 1}, {"reports": 2})
 
 

@@ -31,6 +31,33 @@ def test_a_password_is_hidden_in_every_form_of_a_dsn(dsn: str, safe: str) -> Non
     assert "geheim" not in without_password(dsn)
 
 
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "ada:geheim@db/app",
+        "postgresql:/ada:geheim@db/app",
+        "postgresql//ada:geheim@db/app",
+        "postgresql:ada:geheim@db/app",
+        "postgresql://ada:geheim",
+        "postgresql://a/b:geheim@db/app",
+        "postgresql://u?x:geheim@db/app",
+        "host=db pass=geheim",
+        "host=db pwd=geheim",
+        "Server=db;Pwd=geheim",
+        "postgresql://db/app?pass=geheim",
+    ],
+)
+def test_nor_is_it_shown_where_the_dsn_is_none(dsn: str) -> None:
+    assert "geheim" not in without_password(dsn)
+
+
+@pytest.mark.parametrize(
+    "dsn", ["postgresql://db:5432/app", "postgresql://[::1]:5432/app", "postgresql://a:1,b:2/app"]
+)
+def test_a_port_is_no_password(dsn: str) -> None:
+    assert without_password(dsn) == dsn
+
+
 def test_what_is_called_a_secret_is_hidden_altogether() -> None:
     assert shown("password", "geheim") == "'***'"
     assert shown("worker", {"api_token": "geheim", "lease": 3}) == "{api_token = '***', lease = 3}"

@@ -85,7 +85,14 @@ def test_a_consumer_is_registered_with_its_first_job_and_forgotten_with_its_last
 
 @pytest.mark.parametrize(
     "options",
-    [{"lease": "0 s"}, {"lease": "2 days"}, {"count": 0}, {"count": 10_001}, {"queue": ""}],
+    [
+        {"lease": "0 s"},
+        {"lease": "2 days"},
+        {"count": 0},
+        {"count": 10_001},
+        {"count": None},
+        {"queue": ""},
+    ],
 )
 def test_a_claim_that_makes_no_sense_is_refused(hand: Hand, options: dict[str, Any]) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue) as refused:

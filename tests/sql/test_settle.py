@@ -139,6 +139,12 @@ def test_a_snoozed_job_comes_later_and_keeps_its_attempt(hand: Hand) -> None:
     assert hand.rows("select * from attempt") == []
 
 
+def test_a_snooze_without_a_delay_is_refused(hand: Hand) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="delay is null") as refused:
+        hand.settle("snooze", hand.held(), None)
+    assert refused.value.diag.message_hint
+
+
 def test_g5_a_flow_goes_on_as_its_next_step_was_declared(hand: Hand) -> None:
     hand.rows(
         "insert into task (name, first_step, queue, priority, max_attempts, keep_succeeded) values "

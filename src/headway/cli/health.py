@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -15,9 +19,10 @@ from headway.core.clock import monotonic, wall
 from headway.core.duration import optional_seconds
 from headway.core.finding import Finding
 from headway.engine.sight import skew
-from headway.errors import HeadwayError, SchemaMismatch
+from headway.errors import DatabaseUnavailable, HeadwayError, SchemaMismatch
 from headway.store import controls, inspect, migrate
 
+_ANSWER_WITHIN = 15.0
 _COLOURS = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
@@ -37,7 +42,8 @@ def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
     if max_wait is None:
         max_wait = optional_seconds(hw.settings.health.max_wait)
     try:
-        findings = _look(hw, max_wait, figures)
+        with _patience(_ANSWER_WITHIN):
+            findings = _look(hw, max_wait, figures)
     except SchemaMismatch as error:
         findings = schema_is_wrong(error)
     except HeadwayError as error:
@@ -50,6 +56,27 @@ def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
     else:
         _print(findings)
     raise SystemExit(code)
+
+
+@contextmanager
+def _patience(limit: float) -> Generator[None]:
+    """A server that takes the connection and does not answer is waited for no longer than this."""
+
+    def give_up(*_: object) -> None:
+        raise DatabaseUnavailable(
+            f"no answer within {limit:g} s; look at the server, and at its locks"
+        )
+
+    if threading.current_thread() is not threading.main_thread():  # only there is a timer heard
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[Finding]:

@@ -44,7 +44,8 @@ def worker_drain(hw: Headway, workers: Sequence[int], wait: float | None, as_jso
             click.echo(f"worker {worker} {_becomes(worker, wait, left)}")
     if missing:
         raise DoesNotHold(
-            f"no such worker is alive: {_listed(missing)}; `headway worker-list` shows which are"
+            f"no such worker is alive: {_listed(missing)}; `headway worker-list` shows which are. "
+            "Consumers that pull are no workers: stop them where they run"
         )
     if left:
         raise DoesNotHold(f"not ended within {in_words(wait or 0)}: worker {_listed(left)}")

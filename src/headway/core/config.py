@@ -31,6 +31,11 @@ def check_name(value: str, what: str) -> str:
     return value
 
 
+_MOST_SLOTS = 100_000
+_LARGEST_BATCH = 10_000
+_SHORTEST_POLL = 0.001
+
+
 def check_schema(value: str) -> str:
     """A schema's name; kept plain so that it never needs quoting and fits channel names."""
     if not _SCHEMA.fullmatch(value):
@@ -160,26 +165,30 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         if self.transactions < 1:
             raise ConfigError(f"transactions {self.transactions} must be at least 1")
-        if self.concurrency < 1:
-            raise ConfigError(f"concurrency {self.concurrency} must be at least 1")
-        if self.batch < 1:
-            raise ConfigError(f"batch {self.batch} must be at least 1")
+        if not 1 <= self.concurrency <= _MOST_SLOTS:
+            raise ConfigError(f"concurrency {self.concurrency} must be from 1 to {_MOST_SLOTS}")
+        if not 1 <= self.batch <= _LARGEST_BATCH:
+            raise ConfigError(f"batch {self.batch} must be from 1 to {_LARGEST_BATCH}")
         if self.processes < 0:
             raise ConfigError(f"processes {self.processes} must be 0 (one per core) or more")
         if self.health is not None:
             parse_address(self.health)
         if seconds(self.lease, name="lease") < 1:
             raise ConfigError(f"lease {self.lease!r} must be at least a second")
-        for name in ("grace", "poll", "poll_alone"):
-            seconds(getattr(self, name), name=name)
+        seconds(self.grace, name="grace")
+        for name in ("poll", "poll_alone"):
+            if seconds(getattr(self, name), name=name) < _SHORTEST_POLL:
+                raise ConfigError(
+                    f"{name} {getattr(self, name)!r} must be at least {_SHORTEST_POLL * 1000:g} ms"
+                )
         for queue, weight in self.queues.items():
             check_name(queue, "queue")
             if weight < 1:
                 raise ConfigError(f"queue {queue!r} has weight {weight}; it must be at least 1")
         for queue, slots in self.dedicated.items():
             check_name(queue, "queue")
-            if slots < 1:
-                raise ConfigError(f"queue {queue!r} has {slots} slots; it must have at least 1")
+            if not 1 <= slots <= _MOST_SLOTS:
+                raise ConfigError(f"queue {queue!r} has {slots} slots, not 1 to {_MOST_SLOTS}")
             if queue in self.queues:
                 raise ConfigError(
                     f"queue {queue!r} has a weight and slots of its own; give one of them"

@@ -88,8 +88,6 @@ class Claimer:
         self._owed = False
         """Something was said that only a look is sure to find."""
         self._looked_at = monotonic()
-        self._spent = 0.0
-        """What the last look and the reading that it brought about took, beyond the usual."""
         self._usual = 0.0
         """What a claim takes that neither looks nor reads from a start."""
         self._budget = ScanBudget()
@@ -163,10 +161,9 @@ class Claimer:
         self.limits.learn(plan.limits, locked, claims)
         if lanes is not None and controls is not None:
             self._take_in(lanes, controls)
-            self._spent = 0.0
         if plan.look or read_anew:
-            self._spent += max(0.0, took - self._usual)
-            self._budget.spent(self._spent)
+            # A look, and then the reading that it brings about.
+            self._budget.spent(max(0.0, took - self._usual), more=not plan.look)
         else:
             self._usual += (took - self._usual) / _USUAL_OF
 

@@ -167,6 +167,8 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 ({error.reason}, byte {error.start})") from None
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}; ${FILE} names it") from None
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read ({error.strerror}); let this process's user read it, "

@@ -134,6 +134,14 @@ def of_app(
 ) -> dict[str, Setting]:
     """The layer of what an app was made with; none is not given."""
     keys = {key: value for key, value in given.items() if value is not None}
+    if worker is not None and not isinstance(worker, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(
+            f"worker={worker!r} is no table of options; write it like {{'concurrency': 20}}"
+        )
+    if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(
+            f"retention={retention!r} is none; write it like Retention(succeeded='3d')"
+        )
     if retention is not None:
         keys |= {f"retention.{f.name}": getattr(retention, f.name) for f in fields_of(retention)}
     keys |= {f"worker.{name}": value for name, value in (worker or {}).items()}
@@ -152,20 +160,29 @@ def in_code(given: Mapping[str, Any]) -> dict[str, Setting]:
         origin = Origin("code", "code", key)
         if key not in fields():
             raise origin.refuse(value, f"is no setting; {suggestion(section, name)}")
+        if fields()[key].kind is WEIGHTS and isinstance(value, list):
+            values = _together([values, _from_notation(fields()[key], value, origin)])  # pyright: ignore[reportUnknownArgumentType]
+            continue
         if not fields()[key].kind.fits(value):
             raise _unfit(fields()[key], value, origin)
-        values[key] = Setting(key, value, origin)
+        values[key] = _not_empty(Setting(key, value, origin))
     return values
 
 
 def on_command_line(given: Mapping[str, Any]) -> dict[str, Setting]:
     """The layer of the options of a command, those that were given: `{"--schema": "jobs"}`."""
     return {
-        key: Setting(key, value, Origin("command line", "command line", option))
+        key: _not_empty(Setting(key, value, Origin("command line", "command line", option)))
         for option, value in given.items()
         for key in (_OF_OPTION[option],)
-        if value
+        if value is not None
     }
+
+
+def _not_empty(setting: Setting) -> Setting:
+    if setting.key == "database_url" and setting.value == "":
+        raise setting.origin.refuse("", "is empty; give an address, or leave it out")
+    return setting
 
 
 def _from_file(given: Iterable[files.Given], directory: Path) -> dict[str, Setting]:

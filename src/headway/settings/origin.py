@@ -14,12 +14,15 @@ Layer = Literal["default", "file", "environment", "code", "command line"]
 HIDDEN = "***"
 
 _SECRET_KEY = re.compile(r"(?i)passw|secret|token|credential")
-# To the last @: what is hidden may itself have one in it.
-_IN_ADDRESS = re.compile(r"(?s)(?<=://)([^:@/?]*):.*@")
-_IN_QUERY = re.compile(r"(?i)([?&]\w*pass?w\w*=)[^&\s]*")
+# To the last @: what is hidden may itself have one in it. Without one, what stands where a port would.
+_IN_ADDRESS = re.compile(r"(?s)(?<=://)([^:@]*):.*@")
+_NO_PORT = re.compile(r"(?<=://)([^:@/?\[]*):(?!\d*(?:[/?,]|$))[^/?]*")
+_IN_QUERY = re.compile(r"(?i)([?&]\w*(?:pass|pasw|pwd)\w*=)[^&\s]*")
+# An address that someone has mistyped.
+_NO_ADDRESS = re.compile(r"(?s):.*@")
 # With the words behind it that are no option of their own: a password with spaces that nobody quoted.
 _IN_WORDS = re.compile(
-    r"(?is)\b(\w*pass?w\w*\s*=\s*)('(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])+)(?:\s+(?!\w+\s*=)\S+)*"
+    r"(?is)\b(\w*(?:pass|pasw|pwd)\w*\s*=\s*)('(?:\\.|[^'\\])*'?|(?:\\.|[^\s\\])+)(?:\s+(?!\w+\s*=)\S+)*"
 )
 
 
@@ -65,8 +68,13 @@ def masked(name: str, value: Any) -> Any:
 def without_password(dsn: str) -> str:
     """A DSN, in either form, with its passwords hidden; other text as it is."""
     if "://" in dsn:
-        return _IN_QUERY.sub(rf"\1{HIDDEN}", _IN_ADDRESS.sub(rf"\1:{HIDDEN}@", dsn))
-    return _IN_WORDS.sub(rf"\1{HIDDEN}", dsn)
+        address = _IN_ADDRESS.sub(rf"\1:{HIDDEN}@", dsn)
+        if "@" not in address:
+            address = _NO_PORT.sub(rf"\1:{HIDDEN}", address)
+        return _IN_QUERY.sub(rf"\1{HIDDEN}", address)
+    return _IN_QUERY.sub(
+        rf"\1{HIDDEN}", _NO_ADDRESS.sub(f":{HIDDEN}@", _IN_WORDS.sub(rf"\1{HIDDEN}", dsn))
+    )
 
 
 def _as_toml(value: Any) -> str:

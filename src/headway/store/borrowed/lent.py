@@ -52,14 +52,14 @@ def failures(module: str, *names: str) -> tuple[type[Exception], ...]:
 def sync_only(conn: object, hint: str = "") -> ConfigError:
     """The refusal of a sync connection where one is awaited."""
     return ConfigError(
-        f"conn={conn!r} cannot be awaited; for a sync connection use enqueue_sync{hint}"
+        f"conn={conn!r} cannot be awaited; for a sync connection use the call that ends in _sync{hint}"
     )
 
 
 def async_only(conn: object) -> ConfigError:
     """The refusal of an async connection where none can be awaited."""
     return ConfigError(
-        f"conn={conn!r} must be awaited; for an async connection await enqueue, not enqueue_sync"
+        f"conn={conn!r} must be awaited; for an async connection await the call without _sync"
     )
 
 

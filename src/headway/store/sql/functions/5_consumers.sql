@@ -27,7 +27,7 @@ declare
 begin
   perform {schema}.check_name('queue', coalesce(queue, ''));
   if count is null or count not between 1 and 10000 then
-    perform {schema}.refuse(format('count %s is not from 1 to 10000', count), 'Claim as many as you can run within the lease.');
+    perform {schema}.refuse(format('count %s is not from 1 to 10000', coalesce(count::text, 'null')), 'Claim as many as you can run within the lease.');
   end if;
   if lease is null or lease not between interval '1 s' and interval '1 day' then
     perform {schema}.refuse(format('lease %s is not between a second and a day', lease),
@@ -237,7 +237,10 @@ declare
   was {schema}.job := {schema}.held(id, claim);
   wait double precision := {schema}.seconds_of('delay', to_jsonb(extract(epoch from delay)));
 begin
-  return was.id is not null and {schema}.requeue_claim(was, coalesce(wait, 0), true, false, null);
+  if wait is null then
+    perform {schema}.refuse('delay is null', 'Say when it is to run again; release gives it back at once.');
+  end if;
+  return was.id is not null and {schema}.requeue_claim(was, wait, true, false, null);
 end $$;
 
 create or replace function {schema}.advance(
