@@ -294,3 +294,26 @@ def test_a_token_is_spent_by_who_starts_and_by_nobody_else(
         assert len(limited.take(store.register())) == 1
 
     every.order(setup, after)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("end", ENDS)
+def test_a_limit_that_is_set_while_its_pause_ends_stays(
+    store: Store, every: Every, kind: Kind, end: str
+) -> None:
+    """Resuming removes a row of which nothing else is said, and a limit is something else."""
+    limited = Limited(store, kind)
+
+    def setup() -> list[list[Step]]:
+        limited.make(0)
+        store.pause(limited.name, kind)
+        resume = _alone(lambda: controls.resume(store.target, kind, limited.name, store.now))
+        return [[*limited.sets(Limit(concurrency=3))[:-1], ENDS[end]], resume]
+
+    def after(_: object) -> None:
+        rows = store.run(controls.read(store.now))
+        assert [(row.concurrency, row.paused) for row in rows] == (
+            [(3, False)] if end == "commit" else []
+        )
+
+    every.order(setup, after)

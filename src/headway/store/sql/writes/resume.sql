@@ -4,6 +4,7 @@ with old as (
          num_nonnulls(concurrency, rate, declared, changed_at) = 0 as bare
   from {schema}.control
   where kind = %(kind)s and name = %(name)s and paused_at is not null
+  for update                                    -- a limit that is being set is seen, and stays
 ),
 opened as (
   update {schema}.control c
