@@ -166,3 +166,28 @@ async def test_run_until_idle_does_not_wait_for_tokens(hw: Headway) -> None:
     report = await asyncio.wait_for(hw.run_until_idle(), 60)
     assert report.settled == {"succeed": 5}
     assert (await hw.run_until_idle()).total == 0
+
+
+async def test_a_rate_holds_though_producers_are_deployed_before_workers(
+    hw: Headway, start: Start, record: Record, dsn: str, schema: str
+) -> None:
+    """Workers of the code before are alive, and would let in what they know no limit of."""
+
+    @hw.task
+    async def other() -> None: ...
+
+    start(poll="1h")
+    await (await other.enqueue()).result(timeout=60)
+    newer = Headway(dsn, schema=schema)
+
+    @newer.task(limit=Limit(key="k", rate="40/s", burst=2))
+    async def work() -> None: ...
+
+    await work.enqueue_many([{}] * 20)
+    await (await other.enqueue()).result(timeout=60)
+    assert record.let_in("work/k") == []
+    running = Running(newer.worker(poll="1h", grace="1s"))
+    await eventually(lambda: record.left() == 0)
+    await running.stop()
+    await newer.close()
+    assert_within([one.at for one in record.starts("work/k")], 40.0, 2)

@@ -261,6 +261,17 @@ def test_explain_says_when_there_is_a_token(hand: Hand) -> None:
         hand.sweep()
 
 
+def test_explain_says_that_nobody_has_declared_the_limits_it_waits_for(hand: Hand) -> None:
+    hand.rows(
+        "insert into worker (name, version, slots, queues, tasks, started_at, seen_at, expires_at) "
+        "values ('w', '1', 1, '[]', '[]', now(), now(), now() + interval '1 h')"
+    )
+    made = hand.enqueue("sync", limit_key="acme")
+    assert "no worker has declared its task yet" in hand.call("explain", made)
+    _declare(hand, "keys", "sync", concurrency=1)
+    assert "no worker has declared" not in hand.call("explain", made)
+
+
 def test_explain_says_who_paused_it(hand: Hand) -> None:
     made = hand.enqueue(concurrency_key="acme")
     hand.sweep()

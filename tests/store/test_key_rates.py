@@ -310,3 +310,21 @@ def test_room_handed_on_by_a_verdict_takes_a_token_as_well(store: Store, worker:
     assert counts == [1, 1, 0]
     store.advance(1)
     assert store.admit(KEY) == 1
+
+
+def test_what_no_worker_has_declared_waits_for_the_limits_that_come_with_it(store: Store) -> None:
+    """Producers may be deployed first. Where no worker lives there is nobody to wait for."""
+    worker = store.register(lease=10_000)
+    store.run(fleet.heartbeat(worker, 10_000, store.now))
+    _join(store, 9)
+    assert store.admit() == 0
+    _each(store, "1/h", 2)
+    assert [_start(store, worker), _start(store, worker)] == [2, 0]
+    store.clear()
+    _join(store, 2)
+    assert store.admit() == 2
+    store.clear()
+    store.run(fleet.heartbeat(store.register(), 10_000, store.now))
+    store.declare()
+    _join(store, 2)
+    assert store.admit() == 2, "its code has no limit any more"

@@ -189,9 +189,9 @@ class Worker:
             if self._watch is None:
                 self._observers.start(self._options.health, process, self._served)
             await self._link.verify()
-            await self._link.run(fleet.declare(self._definitions.values()))
-            limits = controls.declare(self._target, self._definitions.values())
-            await self._link.run_all(limits, controls.mark_limited())
+            known = self._definitions.values()  # all at once: tasks never without their limits
+            limits = controls.declare(self._target, known), controls.mark_limited()
+            await self._link.run_all(*limits, fleet.declare(known))
             await self._declarations.declare()
             services = self._services()
             for service in services:

@@ -147,6 +147,10 @@ begin
     -- As many as may start at once, or as a turn has (admit.sql).
     when ready >= least(32, each.burst) then format('it is the next in line, after %s of key %s that are ready and have not started',
       ready, job.key)
+    when job.key_limit = 0 and each.name is null and alive and not exists (
+        select 1 from {schema}.task t where t.name = case job.step when '' then job.task else job.task || '/' || job.step end)
+      then format('no worker has declared its task yet, whose limits it waits for; deploy an app that defines it, or say them '
+        || 'with headway.set_limit(keys_of => %L)', job.task)
     when token_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(token_in))
     when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
     else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;

@@ -6,6 +6,8 @@
 -- A limit of 0 is what is said of each key of its handler (`keys` in control), and may have a rate. A token is
 -- taken by a start, not here: claims note their starts, and whoever has the key's lock adds them to its
 -- bucket. Here each who is ready has a token kept for it, so that no more are ready than may start at once.
+-- Of a handler that no worker has declared yet the limits are not known: its jobs wait for one that runs them, and
+-- brings the limits along. Where no worker of the engine lives there is nobody to wait for.
 -- Keys take turns: who is let in goes to the tail of its lane, in the order in which the keys are given, and
 -- that is the one in which their room was freed. Of each at most 32 are ready (as lines.sql and claim.sql have
 -- it), so that turns are short however high the limit.
@@ -51,6 +53,9 @@ room as materialized (
     left join {schema}.bucket b on b.key = k.key and b.rated_in = c.rated_in
     where c.rate is not null) spent on true
   where (f.seq is not null or c.rate is not null) and k.key not in (select key from paused)
+    and (f.key_limit is distinct from 0 or c.name is not null
+         or exists (select 1 from {schema}.task t where t.name = f.handler)
+         or not exists (select 1 from {schema}.duty d where d.expires_at > coalesce(%(now)s, now())))
 ),
 line as materialized (
   select r.key, r.turn, r.held,
