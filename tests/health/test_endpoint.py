@@ -217,6 +217,8 @@ async def test_a_database_that_is_away_is_not_ready_and_what_the_worker_knows_is
             port = await eventually(lambda: port_said(caplog.text))
             await _until(port, "/readyz", 200)
             assert await (await add.enqueue(1, 2)).result(timeout=DEADLINE) == 3
+            # The result may be heard of before the worker has the answer to its settling.
+            await eventually(lambda: running.worker.report.total == 1)
             proxy.refuse()
             reply = await _until(port, "/readyz", 503)
             assert reply.finding("database")[0] == "wrong"

@@ -90,12 +90,12 @@ async def test_on_the_callers_connection_nothing_is_repeated(store: Store, clien
 
 async def test_a_connection_of_the_wrong_kind_is_refused(store: Store, client: Client) -> None:
     with psycopg.connect(store.dsn) as conn:
-        with pytest.raises(ConfigError, match="enqueue_sync"):
+        with pytest.raises(ConfigError, match="the call that ends in _sync"):
             await client.run(_good(store), conn=conn)
         with pytest.raises(ConfigError, match="not a connection that can be borrowed"):
             client.run_sync(_good(store), conn=object())
     async with await psycopg.AsyncConnection.connect(store.dsn) as own:
-        with pytest.raises(ConfigError, match="await enqueue"):
+        with pytest.raises(ConfigError, match="await the call without _sync"):
             client.run_sync(_good(store), conn=own)
 
 
