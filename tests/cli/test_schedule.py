@@ -151,6 +151,30 @@ def test_what_is_neither_a_name_nor_a_spec_is_not_found(headway: Command) -> Non
     headway("schedule", "next", "@daily", "-n", 0, code=2)
 
 
+def test_what_looks_like_a_spec_and_is_no_name_is_judged_as_one(
+    headway: Command, app: Headway
+) -> None:
+    for spec, problem in (
+        ("99 8 * * *", "a minute that cannot be"),
+        ("0 8 * * * * *", "the wrong number of fields"),
+        ("0 8 * * * Europe/Berlin", "a zone without brackets"),
+        ("tenant[5]", "unknown time zone '5'"),
+    ):
+        assert problem in headway("schedule", "next", spec, code=2).stderr
+    declare(app)
+    app.schedules.put_sync("tenant[5]", "report", "@daily")
+    assert "00:00:00+00:00" in headway("schedule", "next", "tenant[5]", "-n", 1).stdout
+
+
+def test_what_is_paused_does_not_happen_and_that_is_said(headway: Command, app: Headway) -> None:
+    declare(app, Schedule("@daily", "ticks"))
+    assert headway("schedule", "next", "ticks").stderr == ""
+    headway("schedule", "pause", "ticks", "--by", "ada", "--reason", "holidays")
+    said = headway("schedule", "next", "ticks", "-n", 1)
+    assert "it is paused by ada: holidays: nothing happens until it is resumed" in said.stderr
+    assert "00:00:00+00:00" in said.stdout
+
+
 # -- put ------------------------------------------------------------------------------------------
 
 

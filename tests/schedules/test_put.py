@@ -34,6 +34,20 @@ async def test_g1_a_schedule_is_there_when_the_transaction_commits_and_not_befor
     assert travel.made() == ["13:00"]
 
 
+async def test_what_is_removed_and_put_again_in_an_old_transaction_repeats_nothing(
+    hw: Headway, report: Task[..., str], db: psycopg.Connection[Any], dsn: str
+) -> None:
+    """It begins when it is put. What fell due since the transaction began was fired by the one before."""
+    await hw.schedules.put("nightly", report, "@every 1h")
+    async with await psycopg.AsyncConnection.connect(dsn) as conn:
+        await conn.execute("select 1")
+        (between,) = db.execute("select clock_timestamp()").fetchone() or ()
+        await hw.schedules.remove("nightly", conn=conn)
+        await hw.schedules.put("nightly", report, "@every 1h", conn=conn)
+        await conn.commit()
+    assert db.execute("select done_until > %s from schedule", [between]).fetchone() == (True,)
+
+
 async def test_g1_a_schedule_is_never_there_when_the_transaction_rolls_back(
     hw: Headway, travel: Travel, report: Task[..., str], dsn: str
 ) -> None:

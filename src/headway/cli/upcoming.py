@@ -51,7 +51,7 @@ def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> N
         return
     if status is not None and status.paused:
         about = clean(pause_in_words(status.paused_by, status.pause_reason))
-        click.echo(f"it is {about}: nothing happens until it is resumed", err=True)
+        click.echo(f"it is paused {about}: nothing happens until it is resumed", err=True)
     if not coming:
         click.echo("never again")
         return
