@@ -63,6 +63,17 @@ async def test_a_connection_of_the_engines_states_what_it_relies_on(store: Store
             assert await cursor.fetchone() == (value,), name
 
 
+async def test_a_link_has_its_statements_planned_once(store: Store) -> None:
+    """A plan for each batch costs the server a fifth of a job (connect.py says why one suits all)."""
+    link = Link(store.target)
+    for _ in range(3):
+        await link.run_all(jobs.lanes(["q"]), inspect.server())
+    query = "select count(*) from pg_prepared_statements where generic_plans = 3"
+    assert link._conn is not None
+    assert await (await link._conn.execute(query)).fetchone() == (2,)
+    await link.close()
+
+
 async def test_a_link_sends_several_statements_as_one_transaction(store: Store) -> None:
     link = Link(store.target)
     good = jobs.enqueue(store.target, [new_job()], None)

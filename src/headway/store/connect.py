@@ -116,6 +116,8 @@ async def connect(target: Target) -> AsyncLink:
             refuse_standby(recovery)
             if pid == conn.info.backend_pid:
                 await conn.execute(_ENGINE_SESSION)
+                # With none, the driver prepares nothing, not even what it is told to.
+                conn.prepare_threshold = 0
             else:
                 await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
     except BaseException:
