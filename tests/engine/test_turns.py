@@ -17,12 +17,16 @@ def _serve(
 ) -> tuple[list[str], Counter[str]]:
     """Serves a backlog for so many rounds: what was started, in order, and what is left."""
     left, ran = Counter(waiting), list[str]()
+    for queue in waiting:
+        turns.join(queue)
     for _ in range(rounds):
-        for queue, most in turns.shares([queue for queue, n in left.items() if n], room):
+        for queue, most in turns.shares(room):
             got = min(most, left[queue])
             left[queue] -= got
             turns.served(queue, got)
             ran += [queue] * got
+            if not left[queue]:
+                turns.leave(queue)
     return ran, left
 
 
@@ -30,8 +34,6 @@ def _serve(
 def test_a_backlog_is_shared_by_weight_however_much_room_there_is(room: int) -> None:
     weights = {"a": 5, "b": 3, "c": 1}
     turns = Turns(weights, strict=False)
-    for queue in weights:
-        turns.join(queue)
     ran, _ = _serve(turns, dict.fromkeys(weights, 100_000), 900, room)
     assert len(ran) == 900 * room
     for queue, weight in weights.items():
@@ -57,9 +59,7 @@ def test_what_one_queue_does_not_use_goes_to_the_others() -> None:
 
 def test_a_queue_that_comes_late_has_no_right_to_what_it_did_not_ask_for() -> None:
     turns = Turns({"early": 1, "late": 1}, strict=False)
-    turns.join("early")
     _serve(turns, {"early": 1_000}, 500)
-    turns.join("late")
     ran, _ = _serve(turns, {"early": 1_000, "late": 1_000}, 20)
     assert Counter(ran) == {"early": 10, "late": 10}
 
@@ -67,7 +67,6 @@ def test_a_queue_that_comes_late_has_no_right_to_what_it_did_not_ask_for() -> No
 def test_a_queue_that_was_empty_for_a_while_does_not_catch_up() -> None:
     turns = Turns({"a": 1, "b": 1}, strict=False)
     _serve(turns, {"a": 1_000, "b": 10}, 200)  # b is empty after 20 of them
-    turns.join("b")
     ran, _ = _serve(turns, {"a": 1_000, "b": 1_000}, 20)
     assert Counter(ran) == {"a": 10, "b": 10}
 
@@ -79,10 +78,11 @@ def test_to_come_and_go_is_no_way_to_more() -> None:
     ran = Counter[str]()
     for _ in range(100):
         turns.join("hopping")
-        ((queue, _),) = turns.shares(["steady", "hopping"], 1)
+        ((queue, _),) = turns.shares(1)
         turns.served(queue, 1)
         ran[queue] += 1
-        turns.keep(["steady"])  # a look found it empty
+        turns.leave("hopping")
+        turns.tidy()
     assert ran["hopping"] <= 51
     assert ran["steady"] >= 49
 
@@ -101,22 +101,47 @@ def test_of_very_many_queues_each_has_its_turn() -> None:
     ran, left = _serve(turns, dict.fromkeys(queues, 5), 1_000, room=32)
     assert set(left.values()) == {0}
     assert max(Counter(ran[:1_000]).values()) == 1, "each once before any twice"
-    assert all(len(turns.shares(list(queues), 500)) <= 32 for _ in range(3))
+    for queue in queues:
+        turns.join(queue)
+    assert all(len(turns.shares(500)) <= 32 for _ in range(3))
 
 
 def test_strict_asks_the_first_that_has_something_for_everything() -> None:
     turns = Turns({"urgent": 1, "normal": 100, "*": 1, "low": 1}, strict=True)
-    everything = ["low", "other", "normal", "another", "urgent"]
-    for queue in ("urgent", "normal", "another", "other", "low"):
-        assert turns.shares(everything, 10) == [(queue, 10)]
+    for queue in ("low", "other", "normal", "another", "urgent"):
+        turns.join(queue)
+    for queue in ("urgent", "normal", "other", "another", "low"):
+        assert turns.shares(10) == [(queue, 10)]
         turns.served(queue, 10)
-        everything.remove(queue)
-    assert turns.shares(everything, 10) == []
+        turns.leave(queue)
+    assert turns.shares(10) == []
+
+
+def test_strict_serves_those_of_one_place_in_turn() -> None:
+    turns = Turns({"urgent": 1, "*": 1}, strict=True)
+    ran, _ = _serve(turns, {"b": 10, "a": 10, "urgent": 1}, 5)
+    assert ran == ["urgent", "b", "a", "b", "a"]
 
 
 def test_strict_without_a_star_still_has_a_place_for_everyone() -> None:
     turns = Turns({"a": 1, "b": 1}, strict=True)
-    assert turns.shares(["b", "a"], 3) == [("a", 3)]
+    turns.join("b")
+    turns.join("a")
+    assert turns.shares(3) == [("a", 3)]
+
+
+def test_who_is_not_able_is_passed_by_and_keeps_its_place() -> None:
+    turns = Turns({"a": 1, "b": 1}, strict=False)
+    turns.join("a")
+    turns.join("b")
+    assert turns.shares(4, lambda queue: queue != "a") == [("b", 4)]
+    assert turns.shares(4) == [("a", 2), ("b", 2)]
+
+
+def test_the_line_does_not_grow_with_every_turn() -> None:
+    turns = Turns({}, strict=False)
+    _serve(turns, dict.fromkeys("abcde", 100_000), 2_000, room=3)
+    assert len(turns._line) <= 10
 
 
 @given(
@@ -128,8 +153,10 @@ def test_all_room_is_asked_for_and_never_more(
     weights: dict[str, int], rooms: list[int], strict: bool
 ) -> None:
     turns = Turns(weights, strict=strict)
+    for queue in weights:
+        turns.join(queue)
     for room in rooms:
-        shares = turns.shares(list(weights), room)
+        shares = turns.shares(room)
         assert sum(most for _, most in shares) == room
         assert all(most > 0 for _, most in shares)
         assert len({queue for queue, _ in shares}) == len(shares)
@@ -147,8 +174,10 @@ def test_nobody_is_ever_behind_its_due_by_more_than_a_few_claims(
     """With a backlog in every queue, at every moment."""
     turns = Turns(weights, strict=False)
     ran, total = Counter[str](), sum(weights.values())
+    for queue in weights:
+        turns.join(queue)
     for room in rooms:
-        for queue, most in turns.shares(list(weights), room):
+        for queue, most in turns.shares(room):
             turns.served(queue, most)
             ran[queue] += most
         for queue, weight in weights.items():

@@ -178,17 +178,20 @@ class Claimer:
     ) -> list[Share]:
         own_room = {own: slots - running_of(own) for own, slots in self._slots_of.items()}
         asked: set[str] = set()
-        able = [
-            queue
-            for queue, lines in self._active.items()
-            if queue not in rooms and any(own_room.get(own or "", 1) > 0 for _, _, own in lines)
-        ]
+
+        def able(queue: str) -> bool:
+            return queue not in rooms and (
+                not own_room
+                or any(own_room.get(own or "", 1) > 0 for _, _, own in self._active[queue])
+            )
+
         wanted = [
-            *self._turns.shares(able, room),
+            *self._turns.shares(room, able),
             *((queue, most) for queue, most in rooms.items() if most > 0 and queue in self._active),
         ]
         # A handler that is asked for alone is asked of one queue only: of each when its turn has come.
-        wanted.sort(key=lambda share: self._turns.clock(share[0]))
+        if rooms:
+            wanted.sort(key=lambda share: self._turns.clock(share[0]))
         shares = [
             Share(queue, most, self._asks(queue, most, own_room, asked)) for queue, most in wanted
         ]
@@ -199,7 +202,7 @@ class Claimer:
     ) -> list[Ask]:
         asks: list[Ask] = []
         passed: int | None = None
-        for line in sorted(self._active[queue] | self._above(queue), key=self._place):
+        for line in self._ordered(queue):
             _, priority, own = line
             if passed is not None and priority < passed:
                 break  # a line above waits for its turn in the next claim, and nothing overtakes it
@@ -215,11 +218,15 @@ class Claimer:
             asks.append(Ask(priority, self._cursor(line), most, handlers, own is not None))
         return asks
 
+    def _ordered(self, queue: str) -> Collection[Line]:
+        lines = self._active[queue]
+        if self._together and len(self._priorities[queue]) > 1:
+            lines = lines | self._above(queue)
+        return sorted(lines, key=self._place) if len(lines) > 1 else lines
+
     def _above(self, queue: str) -> set[Line]:
         """Lines that nobody spoke of, above those that are asked: what has just become ready there goes
         first, whether or not the word of it is here yet."""
-        if not self._together:
-            return set()
         lowest = min(priority for _, priority, _ in self._active[queue])
         higher = (priority for priority in self._priorities[queue] if priority > lowest)
         return {(queue, priority, None) for priority in nlargest(_MOST_ABOVE, higher)}
@@ -275,6 +282,7 @@ class Claimer:
             lines.discard(line)
             if not lines:
                 del self._active[line[0]]
+                self._turns.leave(line[0])
         self.limits.hold(line)
 
     def _take_in(self, lanes: Lanes, controls: Sequence[ControlRow]) -> None:
@@ -285,6 +293,8 @@ class Claimer:
             # A line is what is asked for together: there are others now, none of them read.
             self._alone, self._together = divided
             self._cursors.clear()
+            for queue in self._active:
+                self._turns.leave(queue)
             self._active.clear()
         ours = [lane for lane in lanes.found if self._every or lane.queue in self._queues]
         self._unread = {line for lane in ours for line in self._lines(lane)}
@@ -294,7 +304,7 @@ class Claimer:
         self._cursors = {line: at for line, at in self._cursors.items() if line in known}
         self._served = {line: at for line, at in self._served.items() if line in known}
         self._priorities = {q: self._priorities[q] for q in self._active}
-        self._turns.keep(self._active)
+        self._turns.tidy()
         self._looked_at = monotonic()
 
     def _divide(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -163,8 +163,10 @@ class Exchange(Service):
     def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
         """How much room this batch, and what was settled elsewhere, frees under which limits."""
         rooms = Counter[LimitName]()
-        ended = [settled.claim for settled in batch or ()]
-        for claim in (*ended, *self.settler.take_elsewhere()):
+        elsewhere = self.settler.take_elsewhere()
+        if not self._claimer.limits.any:
+            return rooms
+        for claim in (*(settled.claim for settled in batch or ()), *elsewhere):
             for name in self._claimer.limits.of_claim(claim):
                 rooms[name] += 1
                 self._claimer.open(name)

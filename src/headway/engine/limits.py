@@ -35,6 +35,11 @@ class Limits:
         self._pause_ends_at: float | None = None
 
     @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._names)
+
+    @property
     def tasks(self) -> list[str]:
         """The handlers that have a limit, and so are asked for alone."""
         return sorted(name for kind, name in self._names if kind == "task")
