@@ -86,6 +86,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
     assert _making("update", "job") == {
         "moves/claim",
         "moves/admit",
+        "moves/give_way",
         "moves/advance",
         "moves/requeue",
         "moves/promote",
@@ -116,7 +117,17 @@ def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
         for kind, name in re.findall(r"{(move|write|read) (\w+)}", sql)
     }
     assert inlined <= _STATEMENTS.keys()
-    needed = {"claim", "finish", "advance", "requeue", "admit", "promote", "rescue", "expire"}
+    needed = {
+        "claim",
+        "finish",
+        "advance",
+        "requeue",
+        "give_way",
+        "admit",
+        "promote",
+        "rescue",
+        "expire",
+    }
     needed |= {"revive", "cancel", "purge", "transfer"}
     assert {f"moves/{move}" for move in needed} <= inlined
 
@@ -125,7 +136,8 @@ def test_i9_only_admit_gives_room_under_a_key() -> None:
     giving = {name for name, sql in _MOVES.items() if re.search(r"\bholds\s*=\s*true\b", sql)}
     assert giving == {"moves/admit"}
     keeping = {name for name, sql in _MOVES.items() if "holds" in _assigned(sql, "job")} - giving
-    assert keeping == {"moves/requeue", "moves/advance", "moves/rescue"}
+    assert keeping == {"moves/requeue", "moves/advance", "moves/rescue", "moves/give_way"}
+    assert "holds = false" in _MOVES["moves/give_way"]
     assert "holds = holds and key_limit <> 0" in _MOVES["moves/rescue"]
     assert "holds = j.holds and" in _MOVES["moves/requeue"]
     assert re.search(r"j\.holds and .* as stays", _MOVES["moves/advance"])

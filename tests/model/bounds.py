@@ -67,6 +67,7 @@ class Bounds:
                 assert not stopped, f"it was claimed while {stopped} were paused"
             if row["state"] is State.READY and old and old["state"] is State.BLOCKED:
                 assert not seen.paused(*names[-1], now), "it was let in under a key that is paused"
+                assert row["ordered"] or not seen.shut(row, now), "it was let in and cannot run"
 
     def running(self, before: Snapshot, seen: Snapshot) -> None:
         """Never more under a queue or task than its limit; all that run count."""
@@ -118,7 +119,10 @@ class Bounds:
     def let_in(self, seen: Snapshot, now: datetime) -> None:
         """After a look at every line nobody waits who could run."""
         for key, line in seen.lines().items():
-            numbers = _numbers(seen, line[0])
+            able = [row for row in line if row["ordered"] or not seen.shut(row, now)]
+            if not able:
+                continue
+            numbers = _numbers(seen, able[0])
             room = numbers.most is None or seen.holding(key) < numbers.most
             if numbers.rate and numbers.burst:
                 room &= _beyond(numbers, key, seen, now) + 1 <= _SLACK

@@ -17,8 +17,8 @@ from headway.core.state import State
 from headway.store import bulk, controls, counts, fleet
 from headway.store.rows import Lane
 from tests.model.controls import Name, Numbers
+from tests.model.job import NO_LINE
 from tests.model.machine import LINES, QUEUES, TENANTS, Machine, ends_of, members
-from tests.model.model import NO_LINE
 from tests.model.pair import End
 from tests.store.store import TASK
 
@@ -55,6 +55,7 @@ class Controlled(Machine):
         stopped=st.none() | st.sampled_from(_STOPPED),
         tenants=st.integers(0, 4),
         packed=st.integers(0, 2),
+        let_in=st.booleans(),
     )
     def start(
         self,
@@ -63,6 +64,7 @@ class Controlled(Machine):
         stopped: Name | None,
         tenants: int,
         packed: int,
+        let_in: bool,
     ) -> None:
         """Something is said already, of jobs that are there: few examples would get there by chance."""
         for name, limit in [*said.items(), (("keys", TASK), of_tenants)]:
@@ -73,6 +75,9 @@ class Controlled(Machine):
             self.agree()
         self.pair.enqueue(Lane("b", 0), None, None, 3, NO_LINE, [None] * packed, step="pack")
         self.agree()
+        if let_in:
+            self.admit_all()
+            self.agree()
         if stopped is not None:
             self.pause(stopped, 15.0)
             self.agree()

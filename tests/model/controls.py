@@ -107,6 +107,14 @@ class Controls:
         names = {handler, handler.split("/")[0]}
         return any(self.paused(("task", name), now) for name in names)
 
+    def shut(self, queue: str, handler: str, now: datetime) -> bool:
+        """Whether nothing of a queue or handler may run: it is paused, or limited to none."""
+        if self.paused(("queue", queue), now) or self.handler_paused(handler, now):
+            return True
+        return any(
+            self.numbers(name).concurrency == 0 for name in (("queue", queue), ("task", handler))
+        )
+
     # -- limits -----------------------------------------------------------------------------------
 
     def set(self, name: Name, numbers: Numbers) -> None:
@@ -125,7 +133,7 @@ class Controls:
         if row is None or not row.by_person:
             return False
         self._change(row, row.declared or NO_NUMBERS)
-        row.spent_until, row.by_person = None, False
+        row.by_person = False
         if row.declared is None and not row.paused:
             del self.rows[name]
         return True

@@ -7,7 +7,8 @@ from typing import Any
 
 from headway.core.state import State
 from tests.model.controls import Control, Numbers
-from tests.model.model import Job, Model
+from tests.model.job import Job
+from tests.model.model import Model
 
 _LIVE = (State.READY, State.SCHEDULED, State.BLOCKED, State.RUNNING)
 _ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.EXPIRED)

@@ -72,6 +72,14 @@ class Snapshot:
             return False
         return row["paused_until"] is None or row["paused_until"] > now
 
+    def shut(self, row: Row, now: datetime) -> bool:
+        """Whether its queue or task is paused, or limited to none."""
+        limits = [("queue", row["queue"]), ("task", handler(row))]
+        if any(self.paused(*name, now) for name in [*limits, ("task", row["task"])]):
+            return True
+        said = [self.controls[name] for name in limits if name in self.controls]
+        return any(row["concurrency"] == 0 for row in said)
+
 
 def handler(row: Row) -> str:
     return f"{row['task']}/{row['step']}" if row["step"] else row["task"]

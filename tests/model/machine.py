@@ -24,7 +24,8 @@ from headway.core.verdict import Moved, Raised, Returned, Stopped
 from headway.errors import Fatal, Snooze
 from headway.store import fleet, jobs
 from headway.store.rows import Claim, Lane
-from tests.model.model import LEASE, NO_LINE, Line
+from tests.model.job import HANDLERS, NO_LINE, Line
+from tests.model.model import LEASE
 from tests.model.pair import End, Heard, Pair
 from tests.store.store import TASK, Asked, Store, ask
 
@@ -33,7 +34,6 @@ _PRIORITIES = (5, 0)
 _LATER = Retry(backoff="constant", base=10, jitter=0)
 _NOW = Retry(backoff="constant", base=0, jitter=0)
 
-HANDLERS = (TASK, f"{TASK}/pack", f"{TASK}/mail")
 LINES = (Line("one", 1), Line("two", 2), Line("three", 3), Line("in order", 1, ordered=True))
 TENANTS = (Line(f"{TASK}/x", 0), Line(f"{TASK}/y", 0))
 """Keys of `Limit(key=...)`: how many may run at once, and start in a time, is said of all of them."""

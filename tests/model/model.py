@@ -12,83 +12,17 @@ from headway.core.state import State
 from headway.core.verdict import Verdict
 from headway.store.documents import Ask
 from headway.store.rows import Lane
-from tests.model.controls import TURN, Controls, Name, Rate
-from tests.store.store import TASK, Asked
+from tests.model.controls import TURN, Controls, Name
+from tests.model.job import Job, Line
+from tests.store.store import Asked
 
 LEASE = timedelta(seconds=30)
 _ENDS = {"succeed": State.SUCCEEDED, "fail": State.FAILED, "cancel": State.CANCELLED}
 _ROWS = {"succeed": "d", "advance": "n"}
 
 
-@dataclass(frozen=True)
-class Line:
-    """A concurrency key, with the limit and the order that all jobs under it have. A limit of 0 is
-    what is said of each key of their handler."""
-
-    key: str | None = None
-    limit: int | None = None
-    ordered: bool = False
-
-
-NO_LINE = Line()
-
-
 class Taken(Exception):
     """A unique key is taken, and the caller wants to be told."""
-
-
-@dataclass
-class Job:
-    id: str
-    lane: Lane
-    max_attempts: int
-    run_at: datetime
-    expires_at: datetime | None
-    line: Line = NO_LINE
-    unique: str | None = None
-    until_claimed: bool = False
-    period: float | None = None
-    state: State = State.READY
-    step: str = ""
-    attempt: int = 0
-    claim: int = 0
-    worker: int | None = None
-    cancelling: bool = False
-    holds: bool = False
-    rate: Rate | None = None
-    """While it runs: the rate of its key that it took a token of."""
-    limited: bool = False
-    """It counts under the limit of its queue or task, while it runs."""
-    seq: int | None = None
-    """None from when a place at the tail was drawn until the database was asked which one."""
-
-    @property
-    def waits(self) -> bool:
-        return not self.state.finished and self.state is not State.RUNNING
-
-    @property
-    def has_its_key(self) -> bool:
-        """Nobody else may be made with its unique key."""
-        counts = self.unique is not None and not (self.until_claimed and self.claim)
-        return counts and not self.state.finished
-
-    @property
-    def handler(self) -> str:
-        return f"{TASK}/{self.step}" if self.step else TASK
-
-    @property
-    def place(self) -> tuple[int, int]:
-        return (0 if self.line.ordered else -self.lane.priority, self.seq or 0)
-
-    def go(self, run_at: datetime, now: datetime) -> None:
-        """To the tail of its lane, to the end of its line, or to where it will be promoted from."""
-        self.run_at, self.worker, self.seq = run_at, None, None
-        self.state = State.SCHEDULED if run_at > now else self.awake
-
-    @property
-    def awake(self) -> State:
-        """Where a job stands that is due."""
-        return State.BLOCKED if self.line.key and not self.holds else State.READY
 
 
 @dataclass
@@ -252,15 +186,35 @@ class Model:
         job.attempt, job.max_attempts = 0, to.max_attempts
         job.go(self.now + timedelta(seconds=to.delay), self.now)
 
+    def give_way(self, keys: Iterable[str]) -> int:
+        """Who is ready, and cannot run, gives its room to those of its key who can."""
+        back = [
+            job
+            for job in self.all(State.READY)
+            if job.line.key in keys and not job.line.ordered and self._shut(job)
+            if not self.controls.paused(("key", job.line.key), self.now)
+            if self._able(job.line.key)
+        ]
+        for job in back:
+            job.state, job.holds = State.BLOCKED, False
+        return len(back)
+
+    def _shut(self, job: Job) -> bool:
+        return self.controls.shut(job.lane.queue, job.handler, self.now)
+
+    def _able(self, key: str) -> list[Job]:
+        """Who waits for room under a key and could run, in order; an ordered line waits as it stands."""
+        line = [job for job in self.all(State.BLOCKED) if job.line.key == key]
+        able = [job for job in line if job.line.ordered or not self._shut(job)]
+        return sorted(able, key=lambda job: job.place)
+
     def admit(self, keys: Iterable[str]) -> int:
         return sum(self._admit(key) for key in set(keys))
 
     def _admit(self, key: str) -> int:
         under = [job for job in self.jobs.values() if job.line.key == key]
         held = sum(job.holds for job in under)
-        blocked = sorted(
-            (job for job in under if job.state is State.BLOCKED), key=lambda job: job.place
-        )
+        blocked = self._able(key)
         if not blocked or self.controls.paused(("key", key), self.now):
             return 0
         limit, handler = blocked[0].line.limit or 0, blocked[0].handler

@@ -17,8 +17,8 @@ from headway.core.verdict import Raised, Returned, Stopped
 from headway.errors import Snooze
 from headway.store.rows import Lane
 from tests.model.controlled import Controlled
+from tests.model.job import NO_LINE, Line
 from tests.model.machine import LINES, PACKED, TENANTS, Heard, moved
-from tests.model.model import NO_LINE, Line
 from tests.model.pair import End
 from tests.store.store import TASK, Store
 
@@ -86,6 +86,33 @@ def test_a_pause_stops_its_own_until_it_ends(
     hand.wait(20.0)
     assert len(hand.work()) == 4 - others
     hand.then(hand.machine.resume, name)
+
+
+@pytest.mark.parametrize("line", [LINES[0], LINES[1], TENANTS[0]], ids=["one", "two", "tenant"])
+@pytest.mark.parametrize("name", [("queue", "a"), ("task", TASK)], ids=["queue", "task"])
+def test_who_is_let_in_and_paused_gives_way_to_who_is_not(
+    hand: Hand, line: Line, name: Any
+) -> None:
+    machine = hand.machine
+    hand.then(machine.limit, ("keys", TASK), Limit(concurrency=1))
+    most = line.limit or 1
+    shut = hand.make(3, line)
+    hand.then(machine.admit_all)
+    hand.then(machine.pause, name, 15.0)
+    able = hand.make(2, line, queue="b")
+    hand.then(machine.admit_all)
+    if name == ("task", TASK):
+        able = []  # of the same task
+    assert [state.label for state in hand.states(*able)] == ["ready"] * min(most, len(able)) + [
+        "blocked"
+    ] * (len(able) - most)
+    assert sorted(hand.work(*[DONE] * most)) == sorted(able[:most])
+    hand.wait(20.0)
+    for _ in range(3):
+        hand.then(machine.admit_all)
+        hand.work(*[DONE] * most)
+        hand.work(*[DONE] * most)
+    assert {state.label for state in hand.states(*shut, *able)} == {"succeeded"}
 
 
 def test_a_limit_holds_whoever_asks_and_is_changed_while_jobs_run(hand: Hand) -> None:

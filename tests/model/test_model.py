@@ -19,8 +19,8 @@ from headway.core.state import State
 from headway.core.verdict import Raised, Returned
 from headway.errors import Fatal, Snooze
 from tests.model.controlled import Controlled
+from tests.model.job import NO_LINE
 from tests.model.machine import LINES, Heard, moved
-from tests.model.model import NO_LINE
 from tests.store.store import Store
 
 _GIVEN = os.environ.get("HEADWAY_MODEL_EXAMPLES")

@@ -126,3 +126,18 @@ def test_an_older_snapshot_admits_nothing(hand: Hand) -> None:
     assert _ready(hand) == []
     hand.sweep()
     assert _ready(hand) == [following]
+
+
+def test_what_is_paused_gives_way_where_no_worker_of_the_engine_lives(hand: Hand) -> None:
+    key = {"concurrency_key": "k", "concurrency_limit": 1}
+    shut = hand.enqueue(queue="bulk", **key)
+    assert hand.sweep()["admitted"] == 1
+    hand.call("pause", "bulk")
+    able = hand.enqueue(queue="open", **key)
+    assert hand.sweep()["admitted"] == 1
+    assert (hand.state(shut), hand.state(able)) == ("blocked", "ready")
+    (claimed,) = hand.claim("open")
+    assert claimed["id"] == able
+    hand.call("resume", "bulk")
+    assert hand.settle("complete", claimed)
+    assert hand.state(shut) == "ready"

@@ -66,6 +66,7 @@ def samples(
         jobs.advance(target, onward, now),
         jobs.requeue(target, 1, again, now),
         jobs.lock_keys(keys),
+        jobs.give_way(keys, now),
         jobs.admit(target, keys, now),
         jobs.ring_room(target, keys),
         jobs.promote(target, now - timedelta(seconds=9), batch, now),

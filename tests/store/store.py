@@ -191,6 +191,7 @@ class Store:
         wanted = [key for key in lines if key is not None]
         with self.conn.transaction():
             self.run(jobs.lock_keys(wanted))
+            self.run(jobs.give_way(wanted, self.now))
             return self.run(jobs.admit(self.target, wanted, self.now)).count
 
     def declare(self, name: str = TASK, **fields: Any) -> None:

@@ -38,6 +38,8 @@ class Way:
     after: float = 0.0
     job: dict[str, Any] = field(default_factory=dict)
     cancelling: bool = False
+    after_that: Callable[[Store], None] = lambda store: None
+    """What happens when the job is in its state, before the move."""
 
 
 def _enqueue(**fields: Any) -> Way:
@@ -82,6 +84,18 @@ def _rescue(**fields: Any) -> Way:
     )
 
 
+def _shut(store: Store) -> None:
+    """Its queue is paused, and another of its key could run."""
+    store.enqueue(queue="open", key=_KEY)
+    store.pause("q")
+
+
+def _give_way(store: Store, job_id: UUID, worker: int) -> None:
+    with store.conn.transaction():
+        store.run(jobs.lock_keys([_KEY]))
+        store.run(jobs.give_way([_KEY], store.now))
+
+
 def _throughout(store: Store, change: bulk.Change) -> None:
     store.run(change(UUID(int=0), None))
 
@@ -103,6 +117,7 @@ WAYS: dict[Move, list[Way]] = {
     Move.ADMIT: [
         Way(lambda store, job_id, worker: store.admit(_KEY), job={"key": _KEY}),
     ],
+    Move.GIVE_WAY: [Way(_give_way, job={"key": _KEY}, after_that=_shut)],
     Move.REQUEUE: [
         _settle("retry"),
         _settle("retry", delay=5),
@@ -189,6 +204,7 @@ def test_a_move_leads_exactly_where_the_table_of_moves_says(
         store.clear()
         worker = store.register(lease=_LEASE)
         job_id = _place(store, state, worker, way)
+        way.after_that(store)
         before = store.everything()
         store.advance(way.after)
         way.run(store, job_id, worker)

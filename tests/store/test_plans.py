@@ -120,7 +120,9 @@ _HOT = {
     "moves/finish": {"job_pkey"},
     "moves/advance": {"job_pkey"},
     "moves/requeue": {"job_pkey"},
-    "moves/admit": {"job_line", "job_holding", "Tid Scan"},
+    # By parts and by place in the table only where something is shut.
+    "moves/admit": {"job_line", "job_holding", "Tid Scan", "job_part"},
+    "moves/give_way": {"job_holding", "Tid Scan", "job_part"},
     "moves/promote": {"job_scheduled", "Tid Scan"},
     "moves/rescue": {"job_held", "Tid Scan"},
     "moves/expire": {"job_expiry", "Tid Scan"},
@@ -135,7 +137,7 @@ _HOT = {
     "reads/all_lanes": {"job_ready"},
     "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_line", "job_holding"},
     "reads/joined": {"job_blocked"},
-    "reads/lines": {"job_line", "job_holding"},
+    "reads/lines": {"job_line", "job_holding", "Tid Scan", "job_part"},
     "writes/progress": {"job_pkey"},
     "writes/await": {"job_pkey"},
 }

@@ -5,7 +5,8 @@
             ▼              ▼              ▼
        SCHEDULED ──────────── promote ► READY ◄─────────────── revive ───────┐
             ▲   └ promote ► BLOCKED ──► │   ▲                                │
-            │      (a key)         admit│   │                                │
+            │      (a key)  ▲      admit│   │                                │
+            │               └─ give way │   │                                │
             │                         claim │                                │
             │                           ▼   │                                │
             └──── requeue (delay) ──  RUNNING ── requeue (now), rescue       │
@@ -82,6 +83,7 @@ class Move(Enum):
     FINISH = "finish"
     ADVANCE = "advance"
     ADMIT = "admit"
+    GIVE_WAY = "give_way"
     REQUEUE = "requeue"
     PROMOTE = "promote"
     CANCEL = "cancel"
@@ -103,6 +105,8 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     Move.FINISH: {State.RUNNING: _ENDS},
     Move.ADVANCE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.ADMIT: {State.BLOCKED: frozenset({State.READY})},
+    # Its queue or task is shut, and others of its key could run.
+    Move.GIVE_WAY: {State.READY: frozenset({State.BLOCKED})},
     # To BLOCKED: what took a token of its key to run, and is to run again.
     Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY, State.BLOCKED})},

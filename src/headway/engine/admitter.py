@@ -8,11 +8,12 @@ lost worker, a consumer in SQL).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from headway.core.clock import Clock, monotonic
 from headway.engine.scan import ScanBudget
 from headway.engine.sweeps import Duty
-from headway.store import jobs
+from headway.store import controls, jobs
 from headway.store.link import Link
 
 _JOBS = 1000
@@ -35,6 +36,8 @@ class Admitter(Duty):
         self._rooms = set[str]()
         self._room_at: dict[str, float] = {}
         """When keys have their next token, or a pause ends; for whoever learned of it, on duty or not."""
+        self._opens_at: float | None = None
+        """When the first pause of a queue or task ends by itself: till then its jobs are passed by."""
 
     def room(self, key: str) -> None:
         """There may be room under a key."""
@@ -52,7 +55,7 @@ class Admitter(Duty):
 
     async def turn(self) -> float | None:
         full = self._budget.allows()
-        owed, self._owed = self._owed, False
+        owed, self._owed = self._owed or self._opens_in() <= 0, False
         rooms, self._rooms = self._rooms | self._take_due(), set[str]()
         try:
             await self._admit(rooms)
@@ -76,7 +79,11 @@ class Admitter(Duty):
             rest = min(rest, self._budget.wait())
         if self._room_at:
             rest = min(rest, max(0.0, min(self._room_at.values()) - monotonic()))
-        return rest
+        # One that has passed is owed a look, for which the budget is waited for.
+        return min(rest, opens_in) if (opens_in := self._opens_in()) > 0 else rest
+
+    def _opens_in(self) -> float:
+        return inf if self._opens_at is None else self._opens_at - monotonic()
 
     def _take_due(self) -> set[str]:
         """The keys whose moment has come."""
@@ -88,6 +95,9 @@ class Admitter(Duty):
     async def _look_at_all(self) -> None:
         """Finds what joined late with an earlier place, and room that nobody spoke of."""
         began, key = monotonic(), ""
+        said = await self._link.run(controls.read(self._clock.now()))
+        ends = [row.paused_for for row in said if row.paused and row.kind in ("queue", "task")]
+        self._opens_at = min((began + end for end in ends if end is not None), default=None)
         while True:
             lines = await self._link.run(jobs.lines(key, _KEYS, self._clock.now()))
             await self._admit(line.key for line in lines if line.room)
@@ -102,7 +112,10 @@ class Admitter(Duty):
         waiting = sorted(keys)
         for start in range(0, len(waiting), _KEYS):
             some = waiting[start : start + _KEYS]
-            _, admitted = await self._link.run_all(
-                jobs.lock_keys(some), jobs.admit(self._link.target, some, self._clock.now())
+            now = self._clock.now()
+            *_, admitted = await self._link.run_all(
+                jobs.lock_keys(some),
+                jobs.give_way(some, now),
+                jobs.admit(self._link.target, some, now),
             )
             self.expect(admitted.room_in)

@@ -73,6 +73,12 @@ def lock_keys(keys: Collection[str]) -> Statement[int]:
     return Statement("writes/lock_keys", {"keys": codec.encode_document(list(keys))}, count)
 
 
+def give_way(keys: Collection[str], now: Moment) -> Statement[int]:
+    """Before `admit`: whoever is ready under these keys and cannot run makes room for those who can."""
+    params = {"keys": codec.encode_document(list(keys)), "now": now}
+    return Statement("moves/give_way", params, count)
+
+
 def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[Admission]:
     """Makes ready what has room under these keys."""
     params = {

@@ -22,6 +22,7 @@ declare
   _now timestamptz := clock_timestamp();
   answer record;
   admitted bigint := 0;
+  ignored bigint;
 begin
   if {schema}.fleet_lives() then
     return 0;
@@ -36,6 +37,8 @@ begin
   if _keys is null then
     return 0;
   end if;
+  {move give_way}
+  into ignored;
   for answer in
     {move admit}
   loop

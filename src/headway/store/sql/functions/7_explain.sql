@@ -110,7 +110,8 @@ declare
   token_in double precision;
 begin
   return query select reason from {schema}.controls_of(job);
-  if {schema}.paused('key', job.key, clock_timestamp()) then
+  if {schema}.paused('key', job.key, clock_timestamp())
+     or not job.ordered and {schema}.shut(job.queue, job.task, job.step, clock_timestamp()) then
     return;
   end if;
   select count(*), count(*) filter (where h.state = 'r'),

@@ -50,6 +50,12 @@ create table {schema}.start (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 create index start_key on {schema}.start (key);
 
+-- The line behind a key in parts, of which one may be shut (able_in_line). As with job_blocked its condition is
+-- written so that nobody else has the same: who wants the first of the whole line must not sort it by parts.
+create index job_part on {schema}.job
+  (key, ordered, queue, task, step, (case when ordered then 0 else -priority end), seq)
+  where case when state = 'b' then true end;
+
 -- Who counts under the limit of its queue or task; newest first, because under an old snapshot the dead
 -- are the oldest. Jobs that no limit is about are in neither.
 alter table {schema}.job

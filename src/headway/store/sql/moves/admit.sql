@@ -11,10 +11,15 @@
 -- Keys take turns: who is let in goes to the tail of its lane, in the order in which the keys are given, and
 -- that is the one in which their room was freed. Of each at most 32 are ready (as lines.sql and claim.sql have
 -- it), so that turns are short however high the limit.
+-- What is of a queue or task that is shut is passed by, as able_in_line has it; where nothing is, the first of the
+-- line are simply its first.
 -- Back comes how many were let in, and for each key when there will be a token for the next one, or an end to a
 -- pause that has one. Where as many are ready as may start at once, the next token's moment is that of a start.
 with wanted as (
   select key, min(turn) as turn from jsonb_array_elements_text(%(keys)s::jsonb) with ordinality as given(key, turn) group by key
+),
+shut as materialized (
+  select {schema}.anything_shut(coalesce(%(now)s, now())) as anything
 ),
 paused as materialized (
   select name as key, extract(epoch from paused_until - coalesce(%(now)s, now()))::double precision as paused_for
@@ -27,10 +32,15 @@ room as materialized (
          case f.key_limit when 0 then coalesce(c.concurrency, 32000) else f.key_limit end as most, h.held, h.ready
   from wanted k
   left join lateral (
-    select key_limit, ordered, seq, case step when '' then task else task || '/' || step end as handler
-    from {schema}.job where state = 'b' and key = k.key
-    order by case when ordered then 0 else -priority end, seq
-    limit 1) f on true
+    (select key_limit, ordered, seq, case step when '' then task else task || '/' || step end as handler
+     from {schema}.job where state = 'b' and key = k.key and not (select anything from shut)
+     order by case when ordered then 0 else -priority end, seq
+     limit 1)
+    union all
+    select j.key_limit, j.ordered, j.seq, case j.step when '' then j.task else j.task || '/' || j.step end
+    from shut cross join lateral {schema}.able_in_line(k.key, 1, coalesce(%(now)s, now())) as a(at)
+    join {schema}.job j on j.ctid = a.at
+    where shut.anything) f on true
   left join {schema}.control c on c.kind = 'keys' and c.name = case
     when f.key_limit = 0 then f.handler
     -- Nobody waits, but some have started.
@@ -57,21 +67,37 @@ room as materialized (
          or exists (select 1 from {schema}.task t where t.name = f.handler)
          or not exists (select 1 from {schema}.duty d where d.expires_at > coalesce(%(now)s, now())))
 ),
+wide as materialized (
+  select r.*, greatest(0, least(r.most - r.held, 32 - r.ready,
+    {schema}.tokens(r.rate, r.burst, r.spent_until, coalesce(%(now)s, now())) - r.ready)) as room
+  from room r
+),
 line as materialized (
   select r.key, r.turn, r.held,
          case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.rank, j.seq
-  from room r cross join lateral (
+  from wide r cross join lateral (
     select ctid as at, key_limit, case when ordered then 0 else -priority end as rank, seq
-    from {schema}.job where state = 'b' and key = r.key
+    from {schema}.job where state = 'b' and key = r.key and not (select anything from shut)
     order by case when ordered then 0 else -priority end, seq
-    limit greatest(0, least(r.most - r.held, 32 - r.ready,
-      {schema}.tokens(r.rate, r.burst, r.spent_until, coalesce(%(now)s, now())) - r.ready))
+    limit r.room
     for no key update skip locked) j
   where not r.ordered or j.seq = r.first
 ),
+able as materialized (
+  select r.key, r.turn, r.held,
+         case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.rank, j.seq
+  from shut cross join wide r cross join lateral (
+    select ctid as at, key_limit, case when ordered then 0 else -priority end as rank, seq
+    from {schema}.job
+    where state = 'b' and key = r.key and ctid = any (array(select {schema}.able_in_line(r.key, r.room, coalesce(%(now)s, now()))))
+    for no key update skip locked) j
+  where shut.anything and (not r.ordered or j.seq = r.first)
+),
 fits as (
   select at, turn, rank, seq, bool_and(held + place <= key_limit) over (partition by key order by rank, seq) as fits
-  from (select *, row_number() over (partition by key order by rank, seq) as place from line) numbered
+  from (
+    select *, row_number() over (partition by key order by rank, seq) as place
+    from (select * from line union all select * from able) first) numbered
 ),
 placed as materialized (
   select at, nextval('{schema}.job_seq') as place

@@ -1,6 +1,6 @@
 -- Whether anything of these handlers is ready, due, running or about to be admitted in these queues (null:
 -- in any) now. What is paused, shut by a limit of 0 or waits for a token cannot run; what runs there still does. What is
--- blocked can run while nobody else holds its key: those who do are asked for themselves. A schedule that is
+-- blocked can run while nobody else holds its key who can: those who do are asked for themselves. A schedule that is
 -- due makes jobs. One question for each, because each has an index of its own.
 with closed as materialized (
   select kind, name from {schema}.control c
@@ -26,7 +26,8 @@ due as (
     and c.name = case b.step when '' then b.task else b.task || '/' || b.step end
   cross join lateral (
     select count(*) as held, count(*) filter (where state = 'r') as ready
-    from {schema}.job where key = b.key and holds) h
+    from {schema}.job where key = b.key and holds
+      and (state <> 'r' or ordered or not {schema}.shut(queue, task, step, coalesce(%(now)s, now())))) h
   where b.state = 'b'
     and h.ready < 32 and h.held < case b.key_limit when 0 then coalesce(c.concurrency, 32000) else b.key_limit end
     and (c.rate is null or h.ready < {schema}.tokens(c.rate, c.burst,

@@ -1,0 +1,101 @@
+"""A pause of a queue or task holds up nobody else: others of the same keys go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway, Key, Limit
+from tests.limits.record import Record
+from tests.support import DEADLINE, Running, eventually
+
+Start = Callable[..., Running]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "key": {"concurrency_key": Key("acme", limit=1)},
+    "limit": {"limit": Limit(key=lambda: "acme", concurrency=1)},
+    "rate": {"limit": Limit(key=lambda: "acme", rate="20/s", burst=1)},
+}
+
+
+@pytest.fixture(params=OPTIONS.values(), ids=OPTIONS)
+def task(hw: Headway, request: pytest.FixtureRequest) -> Any:
+    @hw.task(**request.param)
+    async def work() -> str:
+        return "done"
+
+    return work
+
+
+async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
+    hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
+) -> None:
+    """No poll for an hour: they are told."""
+    start(queues={"open": 1}, poll="1h", poll_alone="1h")
+    shut = [await task.using(queue="bulk").enqueue() for _ in range(3)]
+    ready = "select count(*) = 1 from job where state = 'r'"
+    await eventually(lambda: db.execute(ready).fetchone() == (True,))
+    able = [await task.using(queue="open").enqueue() for _ in range(5)]
+    await hw.queues.pause("bulk", by="ada", reason="too much")
+    for job in able:
+        assert await job.result(timeout=DEADLINE) == "done"
+    start(queues={"bulk": 1}, poll="1h", poll_alone="1h")
+    for job in shut:
+        assert (await job.status()).state in ("blocked", "ready")
+        (said,) = db.execute("select explain(%s)", [job.id]).fetchone() or ("",)
+        assert said.startswith("queue bulk is paused by ada: too much")
+    await hw.queues.resume("bulk")
+    for job in shut:
+        assert await job.result(timeout=DEADLINE) == "done"
+
+
+async def test_what_was_passed_by_is_let_in_when_the_pause_ends_by_itself(
+    hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
+) -> None:
+    start(queues={"*": 1}, poll="1h", poll_alone="1h")
+    await eventually(lambda: db.execute("select count(*) = 1 from worker").fetchone() == (True,))
+    await hw.queues.pause("bulk", until="1s")
+    shut = [await task.using(queue="bulk").enqueue() for _ in range(3)]
+    able = [await task.using(queue="open").enqueue() for _ in range(3)]
+    for job in (*able, *shut):
+        assert await job.result(timeout=DEADLINE) == "done"
+
+
+async def test_until_idle_runs_who_can(hw: Headway, task: Any) -> None:
+    shut = await task.using(queue="bulk").enqueue()
+    await hw.run_until_idle(queues={"elsewhere": 1})  # lets it in, and serves it not
+    assert (await shut.status()).state in ("ready", "blocked")
+    await hw.controls.pause(queue="bulk")
+    able = await task.using(queue="open").enqueue()
+    assert (await hw.run_until_idle(queues={"*": 1})).total == 1
+    assert (await able.status()).state == "succeeded"
+
+
+async def test_a_pause_of_one_task_holds_up_no_other_of_the_key(
+    hw: Headway, start: Start, record: Record
+) -> None:
+    gate = asyncio.Event()
+
+    @hw.task(concurrency_key=Key("acme", limit=2))
+    async def slow() -> None:
+        await gate.wait()
+
+    @hw.task(concurrency_key=Key("acme", limit=2))
+    async def quick() -> None: ...
+
+    start(poll="1h", concurrency=1)
+    await slow.enqueue_many([{}] * 4)  # one runs, one more was let in
+    await eventually(lambda: record.running() == 1)
+    await hw.controls.pause(task="slow")
+    start(poll="1h", concurrency=1)
+    done = [await quick.enqueue() for _ in range(4)]
+    for job in done:
+        await job.result(timeout=DEADLINE)
+    assert record.running() == 1
+    gate.set()
+    await hw.controls.resume(task="slow")
+    await eventually(lambda: record.left() == 0)
