@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -84,15 +85,32 @@ def _settle_all(store: Store, claims: list[Any], kind: Kind) -> None:
     assert store.run(jobs.finish(store.quiet, settled, store.now)) == []
 
 
+@contextmanager
+def _schema(dsn: str, name: str) -> Iterator[Store]:
+    """One of this file's own."""
+    migrate.run_sync(dsn, name)
+    store = Store(dsn, name)
+    yield store
+    store.eyes.execute(f"drop schema {name} cascade")
+    store.close()
+
+
 @pytest.fixture(scope="module")
 def full(dsn: str) -> Iterator[Store]:
-    """A schema of this file's own with full tables, analyzed."""
-    migrate.run_sync(dsn, "hw_full")
-    store = Store(dsn, "hw_full")
-    _fill(store)
-    yield store
-    store.eyes.execute("drop schema hw_full cascade")
-    store.close()
+    """Full tables, analyzed."""
+    with _schema(dsn, "hw_full") as store:
+        _fill(store)
+        yield store
+
+
+@pytest.fixture(scope="module")
+def quiet(dsn: str) -> Iterator[Store]:
+    """Tables that were full and are empty, of which the statistics know."""
+    with _schema(dsn, "hw_quiet") as store:
+        _fill(store)
+        store.eyes.execute("delete from job")
+        store.eyes.execute("vacuum analyze")
+        yield store
 
 
 def _is_of(node: dict[str, Any], table: str) -> bool:
@@ -148,6 +166,16 @@ def test_a_hot_statement_reads_jobs_by_the_index_meant_for_it(full: Store, name:
     ids = [str(row["id"]) for row in full.rows("select id from job limit 100")]
     nodes = plan(full, samples(full.quiet, ids=ids)[name])
     assert _read(nodes, "job") == _HOT[name]
+
+
+@pytest.mark.parametrize("name", _HOT)
+@pytest.mark.parametrize("hour", ["new", "quiet"])
+def test_g9_a_plan_made_when_nothing_waits_is_the_one_for_a_million(
+    request: pytest.FixtureRequest, hour: str, name: str
+) -> None:
+    """It is kept for as long as the connection, or until the statistics change."""
+    store = request.getfixturevalue("store" if hour == "new" else hour)
+    assert _read(plan(store, samples(store.quiet)[name]), "job") == _HOT[name]
 
 
 # Counts, and searches by a pattern, that people ask for.
