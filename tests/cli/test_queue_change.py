@@ -226,3 +226,12 @@ def test_what_cannot_be_meant_is_a_usage_error(
 ) -> None:
     send.enqueue_sync()
     assert complaint in headway("queue", *words, code=2).stderr
+
+
+def test_metrics_of_a_queue_that_never_had_jobs_say_so(headway: Command, app: Headway) -> None:
+    @app.task(queue="mail")
+    async def send() -> None: ...
+
+    send.enqueue_sync()
+    assert "queue mial has and had no jobs" in headway("queue", "metrics", "mial").stdout
+    assert "had no jobs" not in headway("queue", "metrics", "mail").stdout

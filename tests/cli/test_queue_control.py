@@ -137,3 +137,33 @@ def test_what_makes_no_sense_is_a_usage_error(
 ) -> None:
     assert complaint in " ".join(headway("queue", *words, code=2).stderr.split())
     assert headway_json("queue", "limits") == []
+
+
+def test_a_task_that_nobody_has_declared_is_most_likely_a_slip(
+    headway: Command, app: Headway
+) -> None:
+    @app.task(name="resize")
+    async def resize() -> None: ...
+
+    flow = app.flow("order")
+
+    @flow.step
+    async def pay() -> None: ...
+
+    app.run_until_idle_sync()  # a worker declares them
+    for words in (
+        ("queue", "pause", "--task"),
+        ("queue", "limit", "--concurrency", "2", "--task"),
+        ("queue", "limit", "--concurrency", "2", "--keys-of"),
+        ("schedule", "put", "nightly", "{task}", "@daily"),
+    ):
+        given = [*words] if "{task}" in words else [*words, "{task}"]
+        for known in ("resize", "order/pay"):
+            if words[0] == "schedule" and known != "resize":
+                continue
+            told = headway(*(word.format(task=known) for word in given))
+            assert "note:" not in told.stderr
+        told = headway(*(word.format(task="resise") for word in given))
+        assert "no worker has declared task 'resise' yet; did you mean 'resize'?" in told.stderr
+    assert "note:" not in headway("queue", "pause", "--task", "order").stderr
+    assert "declared" not in headway("queue", "pause", "resise").stderr

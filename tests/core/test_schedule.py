@@ -72,9 +72,9 @@ def test_a_name_that_would_be_too_long_is_refused_with_what_to_do() -> None:
         Schedule("@daily", "x" * 151)
 
 
-@pytest.mark.parametrize("name", ["", " a", "a\0b", "a\nb", "x" * 201, 5])
+@pytest.mark.parametrize("name", ["", " a", "a\0b", "a\nb", 5])
 def test_a_name_is_printable_text(name: Any) -> None:
-    with pytest.raises(ConfigError, match=r"schedule name .* must be 1 to 200 printable"):
+    with pytest.raises(ConfigError, match=r"schedule name .* must be 1 to 150 printable"):
         Schedule("@daily", name)
 
 

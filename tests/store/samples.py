@@ -79,6 +79,7 @@ def samples(
         jobs.edit(one, "", b"{}"),
         jobs.progress([(claim, {"percent": 1}) for claim in claims]),
         jobs.lanes(["q", "other"]),
+        inspect.tasks(),
         jobs.all_lanes(),
         jobs.held(claims),
         jobs.joined(0, batch),

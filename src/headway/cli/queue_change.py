@@ -126,6 +126,8 @@ def metrics(hw: Headway, name: str | None, as_json: bool) -> None:
             *(str(getattr(row, end)) for end in ends),
         )
     console().print(shown)
+    if name is not None and not any(getattr(found[0], n) for n in (*numbers, *ends)):
+        click.echo(f"queue {name} has and had no jobs; `headway queue list` shows those that do")
     if any(row.estimated for row in found):
         click.echo("~ estimated: there are too many jobs to count; --json has the moment")
 

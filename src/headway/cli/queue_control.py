@@ -13,6 +13,7 @@ import click
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold
 from headway.cli.job_enqueue import moment
+from headway.cli.known import note_unknown
 from headway.cli.options import as_json, database, duration
 from headway.cli.output import clean, console, print_json, table
 from headway.cli.person import pause_in_words, person
@@ -63,6 +64,7 @@ def pause(
     by = by or person()
     hw.controls.pause_sync(queue=name, task=task, key=key, reason=reason, by=by, until=until)
     kind, what, again = _said_of(name, task, key)
+    note_unknown(hw, task)
     if as_json:
         lasting = None if isinstance(until, datetime) else until
         ends = until if isinstance(until, datetime) else None
@@ -129,6 +131,7 @@ def limit(
             queue=name, task=task, keys_of=keys_of, concurrency=concurrency, rate=rate, burst=burst,
             by=by or person(),
         )  # fmt: skip
+    note_unknown(hw, task or keys_of)
     kind = "queue" if name is not None else "task" if task is not None else "keys"
     what = name or task or keys_of
     found = [row for row in hw.controls.list_sync() if (row.kind, row.name) == (kind, what)]

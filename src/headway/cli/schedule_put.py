@@ -10,6 +10,7 @@ import click
 from headway.app import Headway
 from headway.cli.arguments import read_arguments
 from headway.cli.job_enqueue import moment
+from headway.cli.known import note_unknown
 from headway.cli.loading import load_app
 from headway.cli.options import as_json, duration, place, plain_app
 from headway.cli.output import print_json
@@ -67,6 +68,7 @@ def put(
     try:
         if app is None:
             _unchecked(hw, task, Schedule(spec, name, call, **rules))
+            note_unknown(hw, task)
         else:
             hw.schedules.put_sync(name, task, spec, input=call, **rules)
         coming = hw.schedules.next_sync(name, 1)

@@ -17,16 +17,17 @@ DEFAULT_QUEUE = "default"
 DEFAULT_SCHEMA = "headway"
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 
-_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _PRIORITIES = range(-32_768, 32_768)
 
 
-def check_name(value: str, what: str) -> str:
+def check_name(value: str, what: str, longest: int = 200) -> str:
     """A queue's or task's name: any printable text of up to 200 characters."""
-    if not isinstance(value, str) or not _NAME.fullmatch(value) or value != value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+    fits = isinstance(value, str) and _NAME.fullmatch(value) and value == value.strip()  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not fits or len(value) > longest:
         raise ConfigError(
-            f"{what} {value!r} must be 1 to 200 printable characters without spaces at its ends"
+            f"{what} {value!r} must be 1 to {longest} printable characters without spaces at its ends"
         )
     return value
 

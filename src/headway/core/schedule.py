@@ -72,12 +72,11 @@ Scheduled = str | Schedule | Sequence[str | Schedule]
 
 def check_schedule_name(name: str) -> str:
     """A schedule's name: any printable text of up to 150 characters."""
-    check_name(name, "schedule name")
-    if len(name) > _LONGEST_NAME:
+    if isinstance(name, str) and len(name) > _LONGEST_NAME:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(
             f"schedule name {name!r} has over {_LONGEST_NAME} characters; give it a shorter name="
         )
-    return name
+    return check_name(name, "schedule name", _LONGEST_NAME)
 
 
 def named(task: str, given: Scheduled | None) -> dict[str, Schedule]:

@@ -50,6 +50,11 @@ def jobs(
     return Statement("reads/jobs", params, lambda rows: [JobRow.narrow(row) for row in rows])
 
 
+def tasks() -> Statement[list[str]]:
+    """The handlers that workers have declared, now or ever."""
+    return Statement("reads/tasks", {}, lambda rows: [str(row[0]) for row in rows])
+
+
 def attempts(job_id: UUID) -> Statement[list[AttemptRow]]:
     """Every attempt of a job that failed and every step that was done, oldest first."""
     return Statement(

@@ -1,0 +1,2 @@
+-- What workers have declared: tasks, and steps of flows as `flow/step`.
+select name from {schema}.task order by name
