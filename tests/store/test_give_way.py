@@ -129,6 +129,15 @@ def test_who_is_being_claimed_stays(store: Store, worker: int) -> None:
     assert _look(store) == 1
 
 
+def test_who_is_being_changed_is_passed_by(store: Store, held_up: Any) -> None:
+    locked, able = (store.enqueue(key="k", queue="open") for _ in range(2))
+    with psycopg.connect(store.dsn) as other:
+        other.execute(f"set search_path = {store.schema}")
+        other.execute("select 1 from job where id = %s for no key update", (locked,))
+        assert _look(store) == 1
+        assert _states(store, held_up, locked, able) == ["blocked", "blocked", "ready"]
+
+
 def test_tokens_are_kept_for_those_who_can_run(store: Store) -> None:
     store.limit(TASK, "keys", rate="2/min", burst=2)
     key = f"{TASK}/k"

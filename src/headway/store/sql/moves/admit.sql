@@ -89,7 +89,11 @@ able as materialized (
   from shut cross join wide r cross join lateral (
     select ctid as at, key_limit, case when ordered then 0 else -priority end as rank, seq
     from {schema}.job
-    where state = 'b' and key = r.key and ctid = any (array(select {schema}.able_in_line(r.key, r.room, coalesce(%(now)s, now()))))
+    -- Some more than there is room for, because one that someone has locked is passed by.
+    where state = 'b' and key = r.key
+      and ctid = any (array(select {schema}.able_in_line(r.key, r.room + 32, coalesce(%(now)s, now()))))
+    order by case when ordered then 0 else -priority end, seq
+    limit r.room
     for no key update skip locked) j
   where shut.anything and (not r.ordered or j.seq = r.first)
 ),
