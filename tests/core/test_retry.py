@@ -34,11 +34,12 @@ def test_each_shape_grows_as_its_name_says(backoff, delays: list[int]) -> None:
     jitter=st.floats(0, 1),
     chance=st.floats(0, 1, exclude_max=True),
     base=st.floats(0, 1e6),
-    cap=st.floats(0, 1e9),
+    more=st.floats(0, 1e9),
 )
 def test_jitter_takes_off_no_more_than_its_share_and_the_cap_always_holds(
-    shape, attempt: int, jitter: float, chance: float, base: float, cap: float
+    shape, attempt: int, jitter: float, chance: float, base: float, more: float
 ) -> None:
+    cap = base + more
     policy = Retry(32_000, shape, base=base, cap=cap, jitter=jitter)
     target = Retry(32_000, shape, base=base, cap=cap, jitter=0).delay(attempt, chance)
     delay = policy.delay(attempt, chance)
@@ -103,6 +104,8 @@ def test_by_default_every_exception_is_tried_again_and_nothing_beyond() -> None:
         {"jitter": float("nan")},
         {"base": "soon"},
         {"cap": -1},
+        {"base": "90m"},  # every delay would be that of the cap, a minute
+        {"base": "2s", "cap": "1s"},
         {"on": ("ValueError",)},
         {"on": ValueError},
         {"never": (int,)},
@@ -120,11 +123,11 @@ def test_a_policy_with_code_in_it_is_not_stored_with_a_job() -> None:
             policy.stored()
 
 
-@given(shape=shapes, base=st.floats(0, 1e6), cap=st.floats(0, 1e6), jitter=st.floats(0, 1))
+@given(shape=shapes, base=st.floats(0, 1e6), more=st.floats(0, 1e6), jitter=st.floats(0, 1))
 def test_a_stored_policy_gives_the_same_delays_and_keeps_the_rest_of_the_task_s(
-    shape, base: float, cap: float, jitter: float
+    shape, base: float, more: float, jitter: float
 ) -> None:
-    given_ = Retry(7, shape, base, cap, jitter)
+    given_ = Retry(7, shape, base, base + more, jitter)
     tasks = Retry(max_attempts=3, never=(KeyError,))
     policy = tasks.with_stored(given_.stored())
     assert policy.delay(3, 0.5) == given_.delay(3, 0.5)

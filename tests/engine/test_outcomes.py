@@ -247,7 +247,7 @@ async def test_a_handler_that_awaits_something_cancelled_fails_like_any_other(hw
 async def test_max_attempts_of_the_call_hold_over_those_of_the_task(hw: Headway) -> None:
     runs: list[int] = []
 
-    @hw.task(retry=Retry(max_attempts=9, backoff="constant", base="1h"))
+    @hw.task(retry=Retry(max_attempts=9, backoff="constant", base="1h", cap="1h"))
     async def task(ctx: Context) -> None:
         runs.append(ctx.max_attempts)
         raise ValueError

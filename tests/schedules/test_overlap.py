@@ -48,7 +48,7 @@ async def test_skip_makes_none_while_one_has_not_ended(hw: Headway, travel: Trav
 
 
 async def test_skip_waits_for_a_retry_as_well(hw: Headway, travel: Travel) -> None:
-    retry = Retry(max_attempts=2, base="90m", jitter=0)
+    retry = Retry(max_attempts=2, base="90m", cap="90m", jitter=0)
 
     @hw.task(retry=retry, schedule=Schedule("@hourly", overlap="skip"))
     async def report(ctx: Context) -> None:

@@ -53,8 +53,12 @@ class Retry:
         for name, kinds in (("on", self.on), ("never", self.never)):
             if not isinstance(kinds, tuple) or not all(map(_is_exception, kinds)):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigError(f"{name}={kinds!r} must be a tuple of exception classes")
-        seconds(self.base, name="base")
-        seconds(self.cap, name="cap")
+        base, cap = seconds(self.base, name="base"), seconds(self.cap, name="cap")
+        if base > cap and not callable(self.backoff):
+            raise ConfigError(
+                f"base {self.base!r} is longer than cap {self.cap!r}, which no delay exceeds; give a "
+                "longer cap="
+            )
 
     def covers(self, error: BaseException) -> bool:
         """Whether `error` is one to be tried again after."""
