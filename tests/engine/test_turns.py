@@ -138,6 +138,16 @@ def test_who_is_not_able_is_passed_by_and_keeps_its_place() -> None:
     assert turns.shares(4) == [("a", 2), ("b", 2)]
 
 
+def test_of_those_who_had_as_much_the_one_that_was_read_less_far_comes_first() -> None:
+    turns = Turns({}, strict=False)
+    for queue, place in (("a", 30), ("b", 10), ("c", 20)):
+        turns.join(queue)
+        turns.served(queue, 5, place)
+    assert turns.shares(3) == [("b", 1), ("c", 1), ("a", 1)]
+    turns.served("b", 1, 11)
+    assert turns.shares(1) == [("c", 1)], "who had less is before all of them"
+
+
 def test_the_line_does_not_grow_with_every_turn() -> None:
     turns = Turns({}, strict=False)
     _serve(turns, dict.fromkeys("abcde", 100_000), 2_000, room=3)

@@ -258,7 +258,7 @@ class Claimer:
             lines = {_line(share, ask): ask for ask in share.l}
             got = sum(taken[line] for line in lines)
             if got:
-                self._turns.served(share.q, got)
+                self._turns.served(share.q, got, max(read_to.get(line, 0) for line in lines))
             for line, ask in lines.items():
                 # Back, too: what is found behind the cursor goes on behind it, and is read from there.
                 if taken[line] and (line in plan.from_start or read_to[line] > self._cursor(line)):
@@ -298,7 +298,10 @@ class Claimer:
             self._active.clear()
         ours = [lane for lane in lanes.found if self._every or lane.queue in self._queues]
         self._unread = {line for lane in ours for line in self._lines(lane)}
-        self._activate(line for lane in active.union(ours) for line in self._lines(lane))
+        # In the order of the look: a set's would be anyone's.
+        self._activate(
+            line for lane in dict.fromkeys([*ours, *active]) for line in self._lines(lane)
+        )
         self._floor = lanes.newest
         known = {line for lines in self._active.values() for line in lines}
         self._cursors = {line: at for line, at in self._cursors.items() if line in known}
