@@ -115,7 +115,7 @@ async def test_of_one_call_the_order_holds_with_unique_keys_too(hw: Headway, tol
 async def test_a_retry_of_an_unordered_job_lets_others_in(hw: Headway, start, told: Told) -> None:
     """The difference: what only waits holds no room."""
 
-    @hw.task(concurrency_key="k", retry=Retry(max_attempts=2, base="1h", jitter=0))
+    @hw.task(concurrency_key="k", retry=Retry(max_attempts=2, base="1h", cap="1h", jitter=0))
     async def work(n: int) -> None:
         async with told.running("k", n):
             if n == 0:
@@ -130,7 +130,7 @@ async def test_a_retry_of_an_unordered_job_lets_others_in(hw: Headway, start, to
 async def test_an_ordered_job_that_waits_for_its_retry_can_be_cancelled_and_the_next_runs(
     hw: Headway, start, told: Told, db: psycopg.Connection[Any]
 ) -> None:
-    @hw.task(concurrency_key=IN_ORDER, retry=Retry(max_attempts=2, base="1h", jitter=0))
+    @hw.task(concurrency_key=IN_ORDER, retry=Retry(max_attempts=2, base="1h", cap="1h", jitter=0))
     async def work(key: str, n: int) -> None:
         async with told.running(key, n):
             if n == 0:

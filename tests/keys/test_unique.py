@@ -86,7 +86,7 @@ async def test_a_job_made_to_have_its_key_until_it_ends_is_not_replaced_while_it
 ) -> None:
     """Two versions of an app may disagree. The second call is refused; its input is not lost silently."""
 
-    @hw.task(unique=Unique("k"), retry=Retry(max_attempts=2, base="1h", jitter=0))
+    @hw.task(unique=Unique("k"), retry=Retry(max_attempts=2, base="1h", cap="1h", jitter=0))
     async def work(n: int) -> int:
         raise RuntimeError("in an hour")
 
@@ -128,7 +128,7 @@ async def test_an_unfinished_job_has_its_key_until_it_ends_however_it_does(
 ) -> None:
     most = 1 if ending == "fail" else 2
 
-    @hw.task(unique="k", retry=Retry(max_attempts=most, base="1h", jitter=0))
+    @hw.task(unique="k", retry=Retry(max_attempts=most, base="1h", cap="1h", jitter=0))
     async def work() -> None:
         raise RuntimeError("no")
 
