@@ -11,10 +11,14 @@ $$;
 -- The keys of a job, as people and the archive see them.
 create or replace function {schema}.keys_of(key text, key_limit smallint, ordered boolean, unique_key text,
                                             until_claimed boolean) returns jsonb
-language sql immutable parallel safe as $$
-  select case when key is not null or unique_key is not null then jsonb_strip_nulls(jsonb_build_object(
-    'concurrency', key, 'limit', key_limit, 'ordered', case when ordered then true end,
-    'unique', unique_key, 'until_claimed', case when until_claimed then true end)) end
+language sql stable parallel safe as $$  -- stable, as what it calls is: else it is not inlined
+  select case
+    -- Most of those that have any: a quarter of the time.
+    when key is not null and unique_key is null and not ordered and key_limit is not null
+      then jsonb_build_object('concurrency', key, 'limit', key_limit)
+    when key is not null or unique_key is not null then jsonb_strip_nulls(jsonb_build_object(
+      'concurrency', key, 'limit', key_limit, 'ordered', case when ordered then true end,
+      'unique', unique_key, 'until_claimed', case when until_claimed then true end)) end
 $$;
 
 create or replace view {schema}.jobs as

@@ -73,39 +73,43 @@ wide as materialized (
   from room r
 ),
 line as materialized (
-  select r.key, r.turn, r.held,
-         case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.rank, j.seq
+  select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.place
   from wide r cross join lateral (
-    select ctid as at, key_limit, case when ordered then 0 else -priority end as rank, seq
-    from {schema}.job where state = 'b' and key = r.key and not (select anything from shut)
-    order by case when ordered then 0 else -priority end, seq
-    limit r.room
-    for no key update skip locked) j
+    select at, key_limit, seq, row_number() over () as place from (
+      select ctid as at, key_limit, seq
+      from {schema}.job where state = 'b' and key = r.key and not (select anything from shut)
+      order by case when ordered then 0 else -priority end, seq
+      limit r.room
+      for no key update skip locked) first) j
   where not r.ordered or j.seq = r.first
 ),
 able as materialized (
-  select r.key, r.turn, r.held,
-         case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.rank, j.seq
+  select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.place
   from shut cross join wide r cross join lateral (
-    select ctid as at, key_limit, case when ordered then 0 else -priority end as rank, seq
-    from {schema}.job
-    -- Some more than there is room for, because one that someone has locked is passed by.
-    where state = 'b' and key = r.key
-      and ctid = any (array(select {schema}.able_in_line(r.key, r.room + 32, coalesce(%(now)s, now()))))
-    order by case when ordered then 0 else -priority end, seq
-    limit r.room
-    for no key update skip locked) j
+    select at, key_limit, seq, row_number() over () as place from (
+      select ctid as at, key_limit, seq
+      from {schema}.job
+      -- Some more than there is room for, because one that someone has locked is passed by.
+      where state = 'b' and key = r.key
+        and ctid = any (array(select {schema}.able_in_line(r.key, r.room + 32, coalesce(%(now)s, now()))))
+      order by case when ordered then 0 else -priority end, seq
+      limit r.room
+      for no key update skip locked) first) j
   where shut.anything and (not r.ordered or j.seq = r.first)
 ),
-fits as (
-  select at, turn, rank, seq, bool_and(held + place <= key_limit) over (partition by key order by rank, seq) as fits
-  from (
-    select *, row_number() over (partition by key order by rank, seq) as place
-    from (select * from line union all select * from able) first) numbered
+first as materialized (
+  select * from line union all select * from able
+),
+must_wait as materialized (
+  -- The first of each key whose own limit is lower than that of the first in line; nobody passes it.
+  select key, min(place) as place from first where held + place > key_limit group by key
 ),
 placed as materialized (
   select at, nextval('{schema}.job_seq') as place
-  from (select at from fits where fits order by turn, rank, seq) in_order
+  from (
+    select f.at from first f left join must_wait w on w.key = f.key
+    where w.place is null or f.place < w.place
+    order by f.turn, f.place) in_order
 ),
 up as (
   update {schema}.job j set state = 'r', holds = true, seq = p.place
