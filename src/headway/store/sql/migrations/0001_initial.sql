@@ -42,7 +42,9 @@ create table {schema}.job (
 -- A lane (queue and priority) is an append-only log: seq is drawn when a job becomes ready.
 create index job_ready on {schema}.job (queue, priority, seq) where state = 'r';
 create index job_scheduled on {schema}.job (run_at) where state = 's';
-create index job_held on {schema}.job (worker_id) where worker_id is not null;
+-- Many entries of one value that soon are dead: merging them into lists, and taking those apart again to find the
+-- dead, costs more than it saves.
+create index job_held on {schema}.job (worker_id) with (deduplicate_items = off) where worker_id is not null;
 create index job_expiry on {schema}.job (expires_at) where expires_at is not null;
 
 -- The line behind a key; an ordered job knows no priority. Beside it, what joined a line of late: its
@@ -51,7 +53,7 @@ create index job_expiry on {schema}.job (expires_at) where expires_at is not nul
 create index job_line on {schema}.job (key, (case when ordered then 0 else -priority end), seq)
   where state = 'b';
 create index job_blocked on {schema}.job (seq) where case when state = 'b' then true end;
-create index job_holding on {schema}.job (key) where holds;
+create index job_holding on {schema}.job (key) with (deduplicate_items = off) where holds;  -- as job_held
 
 create unique index job_unique on {schema}.job (task, unique_key)
   where unique_key is not null and (not until_claimed or claim = 0);
