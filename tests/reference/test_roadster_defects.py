@@ -135,7 +135,7 @@ def test_rd4_delays_have_fractions_and_a_cap_whatever_their_shape() -> None:
     short = Retry(base="250ms", cap="0.6s", jitter=0)
     assert [short.delay(attempt, 0) for attempt in (1, 2, 3, 4)] == [0.25, 0.5, 0.6, 0.6]
     for shape in ("exponential", "linear", "constant"):
-        assert Retry(backoff=shape, base="1h", cap="1s", jitter=0).delay(3, 0) == 1
+        assert Retry(backoff=shape, base="1s", cap="1s", jitter=0).delay(3, 0) == 1
         assert Retry(backoff=shape, base="1ms", jitter=1).delay(1, 0.5) == 0.0005
     assert Retry(backoff=lambda attempt: attempt * 1e9, cap="1s", jitter=0).delay(1, 0) == 1
 
