@@ -55,7 +55,7 @@ class Admitter(Duty):
 
     async def turn(self) -> float | None:
         full = self._budget.allows()
-        owed, self._owed = self._owed or self._opens_in() <= 0, False
+        owed, self._owed = self._owed, False
         rooms, self._rooms = self._rooms | self._take_due(), set[str]()
         try:
             await self._admit(rooms)
@@ -79,8 +79,8 @@ class Admitter(Duty):
             rest = min(rest, self._budget.wait())
         if self._room_at:
             rest = min(rest, max(0.0, min(self._room_at.values()) - monotonic()))
-        # One that has passed is owed a look, for which the budget is waited for.
-        return min(rest, opens_in) if (opens_in := self._opens_in()) > 0 else rest
+        # When a pause has ended, maybe in this very turn, a look is due as soon as the budget allows one.
+        return min(rest, max(self._opens_in(), self._budget.wait()))
 
     def _opens_in(self) -> float:
         return inf if self._opens_at is None else self._opens_at - monotonic()
