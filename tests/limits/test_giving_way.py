@@ -10,6 +10,9 @@ import psycopg
 import pytest
 
 from headway import Headway, Key, Limit
+from headway.engine.admitter import Admitter
+from headway.store.link import Link
+from headway.store.statement import Statement
 from tests.limits.record import Record
 from tests.support import DEADLINE, Running, eventually
 
@@ -63,6 +66,28 @@ async def test_what_was_passed_by_is_let_in_when_the_pause_ends_by_itself(
     able = [await task.using(queue="open").enqueue() for _ in range(3)]
     for job in (*able, *shut):
         assert await job.result(timeout=DEADLINE) == "done"
+
+
+class _Slow(Link):
+    """Whoever reads what is paused is answered when the pause is over."""
+
+    async def run(self, statement: Statement[Any]) -> Any:
+        answer = await super().run(statement)
+        if statement.name == "reads/controls":
+            await asyncio.sleep(0.1)
+        return answer
+
+
+async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(hw: Headway) -> None:
+    await hw.migrate()
+    link = _Slow(hw.session.target)
+    admitter = Admitter(link, hw.session.clock, net=3600.0)
+    admitter.duty(True)
+    await hw.queues.pause("bulk", until="50ms")
+    rest = await admitter.turn()
+    await link.close()
+    assert rest is not None
+    assert rest < 3600
 
 
 async def test_until_idle_runs_who_can(hw: Headway, task: Any) -> None:
