@@ -33,18 +33,18 @@ create or replace function {schema}.able_in_line(line text, most integer, moment
 language sql stable as $$
   with recursive part(ordered, queue, task, step) as (
     (select ordered, queue, task, step from {schema}.job
-     where case when state = 'b' then true end and key = line
+     where case state when 'b' then true end and key = line
      order by ordered, queue, task, step limit 1)
     union all
     select n.ordered, n.queue, n.task, n.step from part p cross join lateral (
       select ordered, queue, task, step from {schema}.job
-      where case when state = 'b' then true end and key = line
+      where case state when 'b' then true end and key = line
         and (ordered, queue, task, step) > (p.ordered, p.queue, p.task, p.step)
       order by ordered, queue, task, step limit 1) n
   )
   select j.at from part p cross join lateral (
     select ctid as at, case when ordered then 0 else -priority end as rank, seq from {schema}.job
-    where case when state = 'b' then true end and key = line
+    where case state when 'b' then true end and key = line
       and ordered = p.ordered and queue = p.queue and task = p.task and step = p.step
     order by case when ordered then 0 else -priority end, seq
     limit most) j

@@ -54,7 +54,7 @@ create index start_key on {schema}.start (key);
 -- written so that nobody else has the same: who wants the first of the whole line must not sort it by parts.
 create index job_part on {schema}.job
   (key, ordered, queue, task, step, (case when ordered then 0 else -priority end), seq)
-  where case when state = 'b' then true end;
+  where case state when 'b' then true end;
 
 -- Who counts under the limit of its queue or task; newest first, because under an old snapshot the dead
 -- are the oldest. Jobs that no limit is about are in neither.
