@@ -122,13 +122,8 @@ async def _pull(session: Session, wanted: Pull) -> AsyncGenerator[PulledJob, Non
                 tries = 0 if claimed else tries + 1
                 while claimed:
                     job = claimed.popleft()
-                    with suppress(DatabaseUnavailable):  # then it comes back when its lease ends
-                        if job.lingered and not await job.extend():
-                            await (
-                                job.release()
-                            )  # it was lost, or is to be cancelled: then it ends so
-                            continue
-                    yield job
+                    if await _kept(job):
+                        yield job
                 if tries:
                     await arrivals.wait(news, _rest(arrivals.hears, tries, pulled))
     finally:
@@ -158,11 +153,8 @@ def _pull_sync(session: Session, wanted: Pull) -> Generator[PulledJob, None, Non
                 tries = 0 if claimed else tries + 1
                 while claimed:
                     job = claimed.popleft()
-                    with suppress(DatabaseUnavailable):
-                        if job.lingered and not job.extend_sync():
-                            job.release_sync()
-                            continue
-                    yield job
+                    if _kept_sync(job):
+                        yield job
                 if tries:
                     ear.wait_until(
                         lambda said: concerns(said, wanted.queue), _rest(ear.hears, tries, pulled)
@@ -171,6 +163,25 @@ def _pull_sync(session: Session, wanted: Pull) -> Generator[PulledJob, None, Non
             with suppress(DatabaseUnavailable):
                 for job in claimed:
                     job.release_sync()
+
+
+async def _kept(job: PulledJob) -> bool:
+    """Whether it is still ours to hand out. One that is to be cancelled is given back and so ends; one
+    whose lease could not be lengthened is left to it."""
+    with suppress(DatabaseUnavailable):
+        if not job.lingered or await job.extend():
+            return True
+        await job.release()
+    return False
+
+
+def _kept_sync(job: PulledJob) -> bool:
+    """As `_kept`."""
+    with suppress(DatabaseUnavailable):
+        if not job.lingered or job.extend_sync():
+            return True
+        job.release_sync()
+    return False
 
 
 def _rest(hears: bool, tries: int, pulled: Pulled) -> float:

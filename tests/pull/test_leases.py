@@ -14,6 +14,7 @@ import pytest
 from headway import Headway
 from headway import pulled as pulled_module
 from headway.errors import DatabaseUnavailable
+from headway.pulled import PulledJob
 from headway.store.client import Client
 from tests.sql.hand import Hand
 from tests.support import DEADLINE, Running, eventually, eventually_sync
@@ -208,3 +209,44 @@ def test_a_loop_goes_on_when_the_database_was_away_while_a_job_was_worked_on(
             break
     assert done == made
     assert [hand.ended(one)["state"] for one in made] == ["succeeded"] * 2
+
+
+def test_what_lingered_while_the_database_is_away_is_left_to_its_lease(
+    hw: Headway, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows whether it is still ours, so it is not handed out; the next one is."""
+    made = [hand.enqueue("resize", {"n": n}, queue="ext") for n in range(3)]
+    run = Client.run_sync
+
+    def unreliable(self: Client, statement: Any, *given: Any) -> Any:
+        if statement.name == "writes/extend":
+            raise DatabaseUnavailable("the server is down")
+        return run(self, statement, *given)
+
+    monkeypatch.setattr(Client, "run_sync", unreliable)
+    lingered = iter([False, True, False])
+    monkeypatch.setattr(PulledJob, "lingered", property(lambda _: next(lingered)))
+    with closing(hw.pull_sync("ext", count=3, lease="1h")) as pulled:
+        handed_out = [next(pulled).id, next(pulled).id]
+    assert handed_out == [made[0], made[2]]
+    assert hand.state(made[1]) == "running", "until its lease ends"
+
+
+async def test_in_a_loop_what_lingered_while_the_database_is_away_is_left_to_its_lease(
+    hw: Headway, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [hand.enqueue("resize", {"n": n}, queue="ext") for n in range(3)]
+    run = Client.run
+
+    async def unreliable(self: Client, statement: Any, *given: Any) -> Any:
+        if statement.name == "writes/extend":
+            raise DatabaseUnavailable("the server is down")
+        return await run(self, statement, *given)
+
+    monkeypatch.setattr(Client, "run", unreliable)
+    lingered = iter([False, True, False])
+    monkeypatch.setattr(PulledJob, "lingered", property(lambda _: next(lingered)))
+    async with aclosing(hw.pull("ext", count=3, lease="1h")) as pulled:
+        handed_out = [(await anext(pulled)).id, (await anext(pulled)).id]
+    assert handed_out == [made[0], made[2]]
+    assert hand.state(made[1]) == "running", "until its lease ends"
