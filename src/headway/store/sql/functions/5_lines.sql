@@ -4,19 +4,14 @@
 
 create or replace function {schema}.shut(queue text, task text, step text, moment timestamptz) returns boolean
 language sql stable as $$
+  with job(queue, task, handler) as materialized (
+    select shut.queue, shut.task, case shut.step when '' then shut.task else shut.task || '/' || shut.step end)
   select exists (
-    select 1 from {schema}.control c
-    where c.kind = 'queue' and c.name = shut.queue
-      and (c.concurrency = 0 or c.paused_at is not null and coalesce(c.paused_until > moment, true))
-    union all
-    select 1 from {schema}.control c
-    -- A pause may name a whole flow; a limit is of a step.
-    where c.kind = 'task' and c.name = case shut.step when '' then shut.task else shut.task || '/' || shut.step end
-      and (c.concurrency = 0 or c.paused_at is not null and coalesce(c.paused_until > moment, true))
-    union all
-    select 1 from {schema}.control c
-    where c.kind = 'task' and c.name = shut.task
-      and c.paused_at is not null and coalesce(c.paused_until > moment, true))
+    select 1 from job j join {schema}.control c
+      on (c.kind, c.name) in (('queue', j.queue), ('task', j.task), ('task', j.handler))
+    where c.paused_at is not null and coalesce(c.paused_until > moment, true)
+      -- A pause may name a whole flow; a limit is of a step.
+      or c.concurrency = 0 and (c.kind = 'queue' or c.name = j.handler))
 $$;
 
 create or replace function {schema}.anything_shut(moment timestamptz) returns boolean
