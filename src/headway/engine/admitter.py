@@ -96,8 +96,8 @@ class Admitter(Duty):
         """Finds what joined late with an earlier place, and room that nobody spoke of."""
         began, key = monotonic(), ""
         said = await self._link.run(controls.read(self._clock.now()))
-        ends = [row.paused_for for row in said if row.paused and row.kind in ("queue", "task")]
-        self._opens_at = min((began + end for end in ends if end is not None), default=None)
+        ends_in = controls.first_end(row for row in said if row.kind in ("queue", "task"))
+        self._opens_at = None if ends_in is None else began + ends_in
         while True:
             lines = await self._link.run(jobs.lines(key, _KEYS, self._clock.now()))
             await self._admit(line.key for line in lines if line.room)

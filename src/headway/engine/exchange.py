@@ -163,10 +163,8 @@ class Exchange(Service):
     def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
         """How much room this batch, and what was settled elsewhere, frees under which limits."""
         rooms = Counter[LimitName]()
-        elsewhere = self.settler.take_elsewhere()
-        if not self._claimer.limits.any:
-            return rooms
-        for claim in (*(settled.claim for settled in batch or ()), *elsewhere):
+        here = (settled.claim for settled in batch or ())
+        for claim in (*here, *self.settler.take_elsewhere()):
             for name in self._claimer.limits.of_claim(claim):
                 rooms[name] += 1
                 self._claimer.open(name)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from headway.core.clock import monotonic
-from headway.store.controls import ControlRow, LockedLimit
+from headway.store.controls import ControlRow, LockedLimit, first_end
 from headway.store.rows import Claim
 
 Line = tuple[str, int, str | None]
@@ -35,11 +35,6 @@ class Limits:
         self._pause_ends_at: float | None = None
 
     @property
-    def any(self) -> bool:
-        """Whether there are any."""
-        return bool(self._names)
-
-    @property
     def tasks(self) -> list[str]:
         """The handlers that have a limit, and so are asked for alone."""
         return sorted(name for kind, name in self._names if kind == "task")
@@ -56,8 +51,8 @@ class Limits:
             for row in controls
             if row.limited and row.kind in ("queue", "task")
         )
-        ends = [row.paused_for for row in controls if row.paused and row.paused_for is not None]
-        self._pause_ends_at = monotonic() + min(ends) if ends else None
+        ends_in = first_end(controls)
+        self._pause_ends_at = None if ends_in is None else monotonic() + ends_in
 
     def of(self, queue: str, handler: str | None) -> list[LimitName]:
         """The limits that a job of this queue and handler counts under."""

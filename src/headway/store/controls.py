@@ -57,6 +57,12 @@ class ControlRow:
         return self.paused or self.limited or bool(self.declared or self.changed_at)
 
 
+def first_end(controls: Iterable[ControlRow]) -> float | None:
+    """Seconds until the first of their pauses ends by itself; none if none does."""
+    ends = [row.paused_for for row in controls if row.paused and row.paused_for is not None]
+    return min(ends, default=None)
+
+
 class LockedLimit(NamedTuple):
     """A limit that this transaction has to itself."""
 
