@@ -182,28 +182,28 @@ class Schedules:
 
     async def list(self) -> builtins.list[ScheduleStatus]:
         """Every schedule, by name."""
-        return [_status(row) for row in await self._run(self._read())]
+        return [_status(row) for row in await self._run(self._all())]
 
     def list_sync(self) -> builtins.list[ScheduleStatus]:
         """As `list`."""
-        return [_status(row) for row in self._run_sync(self._read())]
+        return [_status(row) for row in self._run_sync(self._all())]
 
     async def get(self, name: str) -> ScheduleStatus | None:
         """The schedule of this name; none if there is none."""
-        return next(iter([_status(row) for row in await self._run(self._read(name))]), None)
+        return next(iter([_status(row) for row in await self._run(self._one(name))]), None)
 
     def get_sync(self, name: str) -> ScheduleStatus | None:
         """As `get`."""
-        return next(iter([_status(row) for row in self._run_sync(self._read(name))]), None)
+        return next(iter([_status(row) for row in self._run_sync(self._one(name))]), None)
 
     async def next(self, name: str, count: int = 10) -> builtins.list[datetime]:
         """When a schedule is due next, in its zone; by the database's clock. One that is paused: were it
         resumed now."""
-        return _next(name, await self._run(self._read(name)), count)
+        return _next(name, await self._run(self._one(name)), count)
 
     def next_sync(self, name: str, count: int = 10) -> builtins.list[datetime]:
         """As `next`."""
-        return _next(name, self._run_sync(self._read(name)), count)
+        return _next(name, self._run_sync(self._one(name)), count)
 
     # -- statements -------------------------------------------------------------------------------
 
@@ -254,10 +254,11 @@ class Schedules:
     def _job(self, name: str, asked: UUID, made: UUID | None) -> Job[Any]:
         return Job(self._session, _found(name, made), None, made=made == asked)
 
-    def _read(self, *name: str) -> Statement[builtins.list[ScheduleRow]]:
-        """All of them, or the one of a name."""
-        (one,) = map(check_schedule_name, name) if name else (None,)
-        return schedules.schedules(one, self._session.clock.now())
+    def _all(self) -> Statement[builtins.list[ScheduleRow]]:
+        return schedules.schedules(None, self._session.clock.now())
+
+    def _one(self, name: str) -> Statement[builtins.list[ScheduleRow]]:
+        return schedules.schedules(check_schedule_name(name), self._session.clock.now())
 
 
 def _status(row: ScheduleRow) -> ScheduleStatus:
