@@ -20,6 +20,9 @@ MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _PRIORITIES = range(-32_768, 32_768)
+_MOST_SLOTS = 100_000
+_LARGEST_BATCH = 10_000
+_SHORTEST_POLL = 0.001
 
 
 def check_name(value: str, what: str, longest: int = 200) -> str:
@@ -30,11 +33,6 @@ def check_name(value: str, what: str, longest: int = 200) -> str:
             f"{what} {value!r} must be 1 to {longest} printable characters without spaces at its ends"
         )
     return value
-
-
-_MOST_SLOTS = 100_000
-_LARGEST_BATCH = 10_000
-_SHORTEST_POLL = 0.001
 
 
 def check_schema(value: str) -> str:
