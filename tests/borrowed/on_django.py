@@ -7,8 +7,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import django
-import psycopg
-import pytest
 from django.conf import settings
 from django.db import connection, connections, transaction
 
@@ -26,18 +24,10 @@ def configured(dsn: str) -> Iterator[None]:
     elsewhere = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
     _use({"default": database, "elsewhere": elsewhere})
     try:
-        _skip_on_a_server_too_old(dsn)
         yield
     finally:
         connections.close_all()
         _use({})
-
-
-def _skip_on_a_server_too_old(dsn: str) -> None:
-    (least, *_) = connections["default"].features.minimum_database_version or (0,)
-    with psycopg.connect(dsn) as conn:
-        if conn.info.server_version // 10_000 < least:
-            pytest.skip(f"this Django wants PostgreSQL {least} or newer")
 
 
 def _use(databases: dict[str, Any]) -> None:
