@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
+import psycopg
 import pytest
 
 from headway import Headway, Limit
@@ -63,9 +65,9 @@ async def test_each_key_starts_at_its_own_rate(
     record.assert_each_ended_once(45)
 
 
-@pytest.mark.parametrize("held_up", ["by no worker", "by no slot"])
+@pytest.mark.parametrize("held_up", ["by no worker", "by no slot", "by a pause"])
 async def test_a_key_starts_no_more_than_its_rate_after_it_was_held_up(
-    hw: Headway, start: Start, record: Record, held_up: str
+    hw: Headway, start: Start, record: Record, db: psycopg.Connection[Any], held_up: str
 ) -> None:
     """What could not start meanwhile has taken no token: it does not start all at once."""
     gate = asyncio.Event()
@@ -77,7 +79,7 @@ async def test_a_key_starts_no_more_than_its_rate_after_it_was_held_up(
     @hw.task(queue="q", limit=Limit(key=lambda: "k", rate="20/s", burst=2))
     async def work() -> None: ...
 
-    if held_up == "by no worker":
+    if held_up != "by no slot":
         start(queues={"elsewhere": 1}, poll="1h")
     else:
         await blocker.enqueue()
@@ -88,8 +90,14 @@ async def test_a_key_starts_no_more_than_its_rate_after_it_was_held_up(
     # By now as many tokens were earned as there are jobs, had they been taken by who was let in.
     await eventually(lambda: record.age_of_let_in("work/k") > 12 / 20)
     assert len(record.let_in("work/k")) == 2
-    if held_up == "by no worker":
+    if held_up == "by a pause":
+        await hw.queues.pause("q")
+    if held_up != "by no slot":
         start(queues={"q": 1}, concurrency=1, poll="1h")
+    if held_up == "by a pause":
+        both = "select count(*) = 2 from worker"
+        await eventually(lambda: db.execute(both).fetchone() == (True,))
+        await hw.queues.resume("q")
     gate.set()
     await eventually(lambda: record.left() == 0)
     moments = [one.at for one in record.starts("work/k")]
