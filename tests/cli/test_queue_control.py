@@ -73,6 +73,12 @@ def test_a_limit_is_set_lifted_and_taken_back(
     assert "nobody had set" in headway(*limit, "--reset", code=1).stderr
 
 
+def test_wherever_a_pause_is_shown_it_says_how_long_it_lasts(headway: Command) -> None:
+    headway("queue", "pause", "mail", "--by", "ada", "--until", "90m")
+    for command in (["queue", "limits"], ["queue", "list"], ["health"]):
+        assert "by ada, for 1h" in " ".join(headway(*command).stdout.split())
+
+
 def test_limits_of_queues_and_of_each_key(headway: Command, headway_json: Json) -> None:
     assert headway("queue", "limits").stdout == "nothing is paused, and nothing has a limit\n"
     assert headway_json("queue", "limits") == []

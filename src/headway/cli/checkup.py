@@ -86,7 +86,7 @@ def _queue(queue: QueueRow, max_wait: float | None) -> Finding:
     limits = limits_in_words(queue.concurrency, queue.rate, queue.burst)
     limited = f"; limited to {limits}" if limits else ""
     if queue.paused_at is not None:
-        pause = pause_in_words(queue.paused_by, queue.pause_reason)
+        pause = pause_in_words(queue.paused_by, queue.pause_reason, queue.paused_for)
         return Finding(about, "note", f"{words}{limited}; paused {pause}")
     if max_wait is not None and age > max_wait:
         return Finding(about, "wrong", f"{words}, longer than {in_words(max_wait)}{limited}")

@@ -48,7 +48,9 @@ def list_queues(hw: Headway, as_json: bool) -> None:
             *map(str, (row.ready, row.scheduled, row.running, row.blocked, row.waiting)),
             "" if row.oldest_ready_age is None else in_words(max(0, row.oldest_ready_age)),
             limits_in_words(row.concurrency, row.rate, row.burst),
-            "" if row.paused_at is None else clean(pause_in_words(row.paused_by, row.pause_reason)),
+            clean(pause_in_words(row.paused_by, row.pause_reason, row.paused_for))
+            if row.paused_at
+            else "",
             style="dim" if row.paused_at else None,
         )
     console().print(shown)

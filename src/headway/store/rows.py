@@ -235,6 +235,8 @@ class QueueRow:
     pause_reason: str | None
     paused_until: datetime | None
     """When it opens by itself; none if someone has to resume it."""
+    paused_for: float | None
+    """Seconds until then."""
     concurrency: int | None
     """How many of it run at once, in the whole fleet."""
     rate: float | None
