@@ -155,10 +155,11 @@ class Claimer:
     ) -> None:
         """Takes in what a claim and a look brought."""
         took = monotonic() - plan.began
-        self._note_claims(plan, claims, self.limits.shut(plan.limits, locked, claims))
+        under = self.limits.count(claims)
+        self._note_claims(plan, claims, self.limits.shut(plan.limits, locked, under))
         # Where those before it filled the share, a line was not come to, and cost nothing.
         read_anew = not plan.from_start <= self._unread
-        self.limits.learn(plan.limits, locked, claims)
+        self.limits.learn(plan.limits, locked, under)
         if lanes is not None and controls is not None:
             self._take_in(lanes, controls)
         if plan.look or read_anew:

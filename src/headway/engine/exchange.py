@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from headway.core.clock import Clock, monotonic
@@ -123,8 +124,8 @@ class Exchange(Service):
                 answers.get("controls"),
             )
             self._receive(claims, asked_by)
-        for claim in claims if rooms else ():
-            rooms.subtract(self._claimer.limits.of_claim(claim))
+        if rooms:
+            rooms.subtract(self._claimer.limits.count(claims))
         self._to_ring |= {name for name, room in rooms.items() if room > 0}
         return 0
 
@@ -153,7 +154,7 @@ class Exchange(Service):
         lanes = set[tuple[str, int]]()
         for settled in batch or ():
             if settled.claim.key is not None or settled.verdict.advance is not None:
-                keys.update((key, None) for key in settled.touched_keys)
+                keys |= dict.fromkeys(settled.touched_keys)
                 lanes.add((settled.claim.queue, settled.claim.priority))
         for queue, priority in lanes:
             # What gets the room, or the next step, is most likely of the same lane, and ours to run.
@@ -162,12 +163,10 @@ class Exchange(Service):
 
     def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
         """How much room this batch, and what was settled elsewhere, frees under which limits."""
-        rooms = Counter[LimitName]()
         here = (settled.claim for settled in batch or ())
-        for claim in (*here, *self.settler.take_elsewhere()):
-            for name in self._claimer.limits.of_claim(claim):
-                rooms[name] += 1
-                self._claimer.open(name)
+        rooms = self._claimer.limits.count(chain(here, self.settler.take_elsewhere()))
+        for name in rooms:
+            self._claimer.open(name)
         return rooms
 
     def _plan(self) -> Plan | float | None:

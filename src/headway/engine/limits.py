@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 
 from headway.core.clock import monotonic
 from headway.store.controls import ControlRow, LockedLimit, first_end
@@ -20,6 +21,8 @@ Line = tuple[str, int, str | None]
 
 LimitName = tuple[str, str]
 """("queue", its name) or ("task", the handler)."""
+
+_QUEUE_AND_HANDLER = attrgetter("queue", "handler")
 
 _TRY_AGAIN = (0.005, 0.015)
 """Seconds after which a limit that someone else had is asked for again; drawn, so that two take turns."""
@@ -63,8 +66,13 @@ class Limits:
             names.append(("task", handler))
         return [name for name in names if name in self._names]
 
-    def of_claim(self, claim: Claim) -> list[LimitName]:
-        return self.of(claim.queue, claim.handler) if self._names else []
+    def count(self, claims: Iterable[Claim]) -> Counter[LimitName]:
+        """How many of these count under which limits."""
+        counted = Counter[LimitName]()
+        if self._names:
+            for (queue, handler), count in Counter(map(_QUEUE_AND_HANDLER, claims)).items():
+                counted.update(dict.fromkeys(self.of(queue, handler), count))
+        return counted
 
     def hold(self, line: Line) -> bool:
         """The line waits for room, if it has a limit; false if it has none."""
@@ -99,10 +107,12 @@ class Limits:
         return True
 
     def learn(
-        self, asked: Iterable[LimitName], locked: Sequence[LockedLimit], claims: Sequence[Claim]
+        self,
+        asked: Iterable[LimitName],
+        locked: Sequence[LockedLimit],
+        taken: Counter[LimitName],
     ) -> None:
         """Takes in what a claim found: when each limit that was asked under is to be asked again."""
-        taken = Counter(name for claim in claims for name in self.of_claim(claim))
         ours = {(limit.kind, limit.name): limit for limit in locked}
         for name in asked:
             limit = ours.get(name)
@@ -111,11 +121,13 @@ class Limits:
                 self._opens_at[name] = monotonic() + wait
 
     def shut(
-        self, asked: Iterable[LimitName], locked: Sequence[LockedLimit], claims: Sequence[Claim]
+        self,
+        asked: Iterable[LimitName],
+        locked: Sequence[LockedLimit],
+        taken: Counter[LimitName],
     ) -> set[LimitName]:
         """The limits for whose sake a claim may have left something: it took all that they had, or
         someone else had them."""
-        taken = Counter(name for claim in claims for name in self.of_claim(claim))
         roomy = {
             (limit.kind, limit.name)
             for limit in locked
