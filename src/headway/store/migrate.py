@@ -96,7 +96,7 @@ create table if not exists {schema}.migration (
   applied_at timestamptz not null default now()
 );
 create table if not exists {schema}.definition (
-  name text primary key,
+  name text collate "C" primary key,
   checksum text not null
 )"""
 _LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0))"

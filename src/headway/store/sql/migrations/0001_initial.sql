@@ -4,7 +4,8 @@
 
 create sequence {schema}.job_seq as bigint;
 
--- Live jobs only. Columns run from wide and fixed to variable, so that no byte goes to padding.
+-- Live jobs only. Columns run from wide and fixed to variable, so that no byte goes to padding. Text in an index is
+-- of the collation "C" here as everywhere: that of a language changes with the libraries of the system.
 create table {schema}.job (
   id           uuid primary key,
   seq          bigint not null default nextval('{schema}.job_seq'),
@@ -23,11 +24,11 @@ create table {schema}.job (
   holds        boolean not null default false,  -- I9: it has room under its key
   ordered      boolean not null default false,  -- it keeps that room from its first claim to its end
   until_claimed boolean not null default false, -- its unique key counts until it is first claimed
-  queue        text not null,
-  task         text not null,
-  step         text not null default '',
-  key          text,                            -- of concurrency
-  unique_key   text,
+  queue        text collate "C" not null,
+  task         text collate "C" not null,
+  step         text collate "C" not null default '',
+  key          text collate "C",                -- of concurrency
+  unique_key   text collate "C",
   input        jsonb not null,
   options      jsonb,
   headers      jsonb,
@@ -60,8 +61,8 @@ create unique index job_unique on {schema}.job (task, unique_key)
 
 -- Unique keys that outlive their job: taken until a moment, whatever became of it.
 create table {schema}.unique_period (
-  task         text not null,
-  key          text not null,
+  task         text collate "C" not null,
+  key          text collate "C" not null,
   job_id       uuid not null,
   until        timestamptz not null,
   primary key (task, key)
@@ -71,7 +72,7 @@ create index unique_period_until on {schema}.unique_period (until);
 -- What workers declared of the tasks they know, and of a flow's steps as `flow/step`: for whoever
 -- makes or ends a job without the code at hand.
 create table {schema}.task (
-  name           text primary key,
+  name           text collate "C" primary key,
   first_step     text not null default '',
   queue          text not null,
   priority       smallint not null,
@@ -159,13 +160,13 @@ create table {schema}.worker (
 
 -- Who runs a fleet-wide duty, for as long as the lease.
 create table {schema}.duty (
-  name         text primary key,
+  name         text collate "C" primary key,
   worker_id    bigint not null,
   expires_at   timestamptz not null
 ) with (fillfactor = 50);
 
 create table {schema}.queue (
-  name         text primary key,
+  name         text collate "C" primary key,
   paused_at    timestamptz,
   paused_by    text,
   pause_reason text

@@ -5,8 +5,8 @@
 --   keys   each key of a handler (Limit(key=...)), by the handler's name
 --   key    one concurrency key
 create table {schema}.control (
-  kind         text not null constraint control_kind check (kind in ('queue', 'task', 'keys', 'key')),
-  name         text not null,
+  kind         text collate "C" not null constraint control_kind check (kind in ('queue', 'task', 'keys', 'key')),
+  name         text collate "C" not null,
   paused_at    timestamptz,
   paused_until timestamptz,                     -- null: until someone resumes it
   paused_by    text,
@@ -33,7 +33,7 @@ drop table {schema}.queue;
 -- Tokens of single keys; a row whose moment has passed says nothing and is swept away, nor does one of
 -- another rate.
 create table {schema}.bucket (
-  key          text primary key,
+  key          text collate "C" primary key,
   rated_in     xid8 not null,
   spent_until  timestamptz not null
 ) with (fillfactor = 50);
@@ -42,7 +42,7 @@ create index bucket_spent on {schema}.bucket (spent_until);
 -- Starts under a rate of each key, as claims note them: a row for each claim and key, so that nobody waits for
 -- anybody. Whoever admits under the key adds them to its bucket. Fewer than none are those given back.
 create table {schema}.start (
-  key          text not null,
+  key          text collate "C" not null,
   handler      text not null,                   -- whose limit it is
   rated_in     xid8 not null,
   started_at   timestamptz not null,
@@ -66,7 +66,7 @@ create index job_limited_task on {schema}.job (task, step, seq) where state = 'x
 
 -- What is to be made again and again. `job` is the document that enqueue_jobs takes, without id and moment.
 create table {schema}.schedule (
-  name         text primary key,
+  name         text collate "C" primary key,
   owner        text not null default '',        -- the app that declared or put it
   declared     boolean not null default false,  -- in code, and cleaned up with it
   task         text not null,
@@ -104,7 +104,7 @@ create table {schema}.tally (
   count        bigint not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 create table {schema}.total (
-  queue        text not null,
+  queue        text collate "C" not null,
   outcome      "char" not null,
   count        bigint not null,
   changed_at   timestamptz not null,
@@ -113,7 +113,7 @@ create table {schema}.total (
 
 -- How many live jobs of each state a queue had when they were last counted, for tables too long to count.
 create table {schema}.census (
-  queue        text not null,
+  queue        text collate "C" not null,
   state        "char" not null,
   count        bigint not null,
   taken_at     timestamptz not null,
