@@ -54,10 +54,12 @@ class OnDjango(Transaction):
             cursor.execute(sql)
 
     def savepoint(self) -> None:
-        self._savepoint = transaction.savepoint()
+        self._savepoint = transaction.atomic()
+        self._savepoint.__enter__()
 
     def rollback_to_savepoint(self) -> None:
-        transaction.savepoint_rollback(self._savepoint)
+        transaction.set_rollback(True)
+        self._savepoint.__exit__(None, None, None)
 
     def commit(self) -> None:
         self._atomic.__exit__(None, None, None)
