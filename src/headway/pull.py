@@ -121,8 +121,9 @@ async def _pull(session: Session, wanted: Pull) -> AsyncGenerator[PulledJob, Non
                 claimed.extend(wanted.jobs(session, pulled, asked_at))
                 tries = 0 if claimed else tries + 1
                 while claimed:
+                    kept = await _kept(claimed[0])
                     job = claimed.popleft()
-                    if await _kept(job):
+                    if kept:
                         yield job
                 if tries:
                     await arrivals.wait(news, _rest(arrivals.hears, tries, pulled))
@@ -152,8 +153,9 @@ def _pull_sync(session: Session, wanted: Pull) -> Generator[PulledJob, None, Non
                 claimed.extend(wanted.jobs(session, pulled, asked_at))
                 tries = 0 if claimed else tries + 1
                 while claimed:
+                    kept = _kept_sync(claimed[0])
                     job = claimed.popleft()
-                    if _kept_sync(job):
+                    if kept:
                         yield job
                 if tries:
                     ear.wait_until(

@@ -250,3 +250,23 @@ async def test_in_a_loop_what_lingered_while_the_database_is_away_is_left_to_its
         handed_out = [(await anext(pulled)).id, (await anext(pulled)).id]
     assert handed_out == [made[0], made[2]]
     assert hand.state(made[1]) == "running", "until its lease ends"
+
+
+async def test_one_that_stops_while_it_lengthens_a_lease_gives_everything_back(
+    hw: Headway, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [hand.enqueue("resize", queue="ext") for _ in range(2)]
+    lengthening = asyncio.Event()
+
+    async def extend(_: PulledJob) -> bool:
+        lengthening.set()
+        await asyncio.Event().wait()
+        return True
+
+    monkeypatch.setattr(PulledJob, "lingered", True)
+    monkeypatch.setattr(PulledJob, "extend", extend)
+    consumer = asyncio.ensure_future(anext(hw.pull("ext", count=2, lease="1h")))
+    await asyncio.wait_for(lengthening.wait(), DEADLINE)
+    consumer.cancel()
+    await asyncio.gather(consumer, return_exceptions=True)
+    assert [hand.state(one) for one in made] == ["ready", "ready"]
