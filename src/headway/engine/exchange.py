@@ -150,13 +150,14 @@ class Exchange(Service):
     def _keys(self, batch: Batch | None) -> dict[str, None]:
         """The concurrency keys under which there may be room when this batch has been settled, in the
         order of their ends."""
+        touching = [
+            settled
+            for settled in batch or ()
+            if settled.claim.key is not None or settled.verdict.advance is not None
+        ]
         keys = self._freed
-        lanes = set[tuple[str, int]]()
-        for settled in batch or ():
-            if settled.claim.key is not None or settled.verdict.advance is not None:
-                keys |= dict.fromkeys(settled.touched_keys)
-                lanes.add((settled.claim.queue, settled.claim.priority))
-        for queue, priority in lanes:
+        keys.update((key, None) for settled in touching for key in settled.touched_keys)
+        for queue, priority in {(one.claim.queue, one.claim.priority) for one in touching}:
             # What gets the room, or the next step, is most likely of the same lane, and ours to run.
             self._claimer.hint(Lane(queue, priority))
         return keys
