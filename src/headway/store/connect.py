@@ -48,11 +48,13 @@ _DEFAULTS: dict[str, str | int] = {
 
 # Ours alone, on connections of the engine's own. Plans are made for tables whose statistics are
 # always behind: a sequential scan or a compiled plan is never what we want, an index always is, and
-# a plan made anew for each batch costs more than it finds out.
+# a plan made anew for each batch costs more than it finds out. What is looked up differs each time, so
+# that nothing is gained by remembering it.
 _ENGINE_SESSION = """
 set default_transaction_isolation = 'read committed';
 set default_transaction_read_only = off;
 set enable_seqscan = off;
+set enable_memoize = off;
 set jit = off;
 set plan_cache_mode = force_generic_plan;
 set statement_timeout = '30s';

@@ -82,7 +82,7 @@ def give_way(keys: Collection[str], now: Moment) -> Statement[int]:
 def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[Admission]:
     """Makes ready what has room under these keys."""
     params = {
-        "keys": codec.encode_document(list(keys)),
+        "keys": codec.encode_document(list(dict.fromkeys(keys))),  # twice would be twice the room
         "channel": target.work_channel,
         "now": now,
     }

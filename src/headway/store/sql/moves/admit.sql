@@ -8,15 +8,15 @@
 -- bucket. Here each who is ready has a token kept for it, so that no more are ready than may start at once.
 -- Of a handler that no worker has declared yet the limits are not known: its jobs wait for one that runs them, and
 -- brings the limits along. Where no worker of the engine lives there is nobody to wait for.
--- Keys take turns: who is let in goes to the tail of its lane, in the order in which the keys are given, and
--- that is the one in which their room was freed. Of each at most 32 are ready (as lines.sql and claim.sql have
+-- Keys take turns: who is let in goes to the tail of its lane, in the order in which the keys are given (each once),
+-- and that is the one in which their room was freed. Of each at most 32 are ready (as lines.sql and claim.sql have
 -- it), so that turns are short however high the limit.
 -- What is of a queue or task that is shut is passed by, as able_in_line has it; where nothing is, the first of the
 -- line are simply its first.
 -- Back comes how many were let in, and for each key when there will be a token for the next one, or an end to a
 -- pause that has one. Where as many are ready as may start at once, the next token's moment is that of a start.
 with wanted as (
-  select key, min(turn) as turn from jsonb_array_elements_text(%(keys)s::jsonb) with ordinality as given(key, turn) group by key
+  select key, turn from jsonb_array_elements_text(%(keys)s::jsonb) with ordinality as given(key, turn)
 ),
 shut as materialized (
   select {schema}.anything_shut(coalesce(%(now)s, now())) as anything
@@ -28,16 +28,16 @@ paused as materialized (
     and coalesce(paused_until > coalesce(%(now)s, now()), true)
 ),
 room as materialized (
-  select k.key, k.turn, f.ordered, f.seq as first, c.rate, c.burst, c.rated_in, spent.begun, spent.was_until, spent.spent_until,
+  select k.key, k.turn, f.at, f.ordered, f.seq as first, c.rate, c.burst, c.rated_in, spent.begun, spent.was_until, spent.spent_until,
          case f.key_limit when 0 then coalesce(c.concurrency, 32000) else f.key_limit end as most, h.held, h.ready
   from wanted k
   left join lateral (
-    (select key_limit, ordered, seq, case step when '' then task else task || '/' || step end as handler
+    (select ctid as at, key_limit, ordered, seq, case step when '' then task else task || '/' || step end as handler
      from {schema}.job where state = 'b' and key = k.key and not (select anything from shut)
      order by case when ordered then 0 else -priority end, seq
      limit 1)
     union all
-    select j.key_limit, j.ordered, j.seq, case j.step when '' then j.task else j.task || '/' || j.step end
+    select j.ctid, j.key_limit, j.ordered, j.seq, case j.step when '' then j.task else j.task || '/' || j.step end
     from shut cross join lateral {schema}.able_in_line(k.key, 1, coalesce(%(now)s, now())) as a(at)
     join {schema}.job j on j.ctid = a.at
     where shut.anything) f on true
@@ -72,6 +72,15 @@ wide as materialized (
     {schema}.tokens(r.rate, r.burst, r.spent_until, coalesce(%(now)s, now())) - r.ready)) as room
   from room r
 ),
+one as materialized (
+  -- Where there is room for one, as mostly, it is the first, and that was found already.
+  select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, 1 as place
+  from wide r cross join lateral (
+    select ctid as at, key_limit from {schema}.job
+    where ctid = r.at and state = 'b' and key = r.key
+    for no key update skip locked) j
+  where r.room = 1 and not (select anything from shut)
+),
 line as materialized (
   select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.place
   from wide r cross join lateral (
@@ -81,7 +90,7 @@ line as materialized (
       order by case when ordered then 0 else -priority end, seq
       limit r.room
       for no key update skip locked) first) j
-  where not r.ordered or j.seq = r.first
+  where (r.room > 1 or r.room = 1 and r.key not in (select key from one)) and (not r.ordered or j.seq = r.first)
 ),
 able as materialized (
   select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.place
@@ -98,7 +107,7 @@ able as materialized (
   where shut.anything and (not r.ordered or j.seq = r.first)
 ),
 first as materialized (
-  select * from line union all select * from able
+  select * from one union all select * from line union all select * from able
 ),
 must_wait as materialized (
   -- The first of each key whose own limit is lower than that of the first in line; nobody passes it.
