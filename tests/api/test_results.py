@@ -192,7 +192,8 @@ async def test_threads_and_loops_may_wait_for_the_same_job(hw, start) -> None:
         *[asyncio.create_task(asyncio.to_thread(job.result_sync, "20s")) for _ in range(4)],
         *[asyncio.create_task(job.result(timeout="60s")) for _ in range(4)],
     ]
-    await asyncio.sleep(0)
+    results = await hw.session.results()
+    await eventually(lambda: len(results._waiting.get(str(job.id), ())) == 4)
     opened.set()
     assert await asyncio.gather(*waiting) == [5] * 8
 

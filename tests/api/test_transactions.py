@@ -134,7 +134,8 @@ async def test_g1_a_worker_hears_of_the_job_when_the_transaction_commits(
     await (await note.enqueue("the worker listens now")).result(timeout="60s")
     async with await connected(dsn) as conn:
         job = await note.using(conn=conn).enqueue("in the transaction")
-        await conn.execute("select pg_sleep(0.05)")
+        # By now it would have looked, had it heard of the job already.
+        await (await note.enqueue("meanwhile")).result(timeout="60s")
         await conn.commit()
     assert await job.result(timeout="60s") == "in the transaction"
 

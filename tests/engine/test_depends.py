@@ -173,18 +173,27 @@ async def test_each_job_gets_its_own(hw: Headway) -> None:
 async def test_what_belongs_to_the_worker_is_made_once_and_closed_at_its_stop(
     hw: Headway, start
 ) -> None:
+    asking, all_ask = list[int](), asyncio.Event()
+
+    async def ask() -> None:
+        asking.append(1)
+        if len(asking) == 20:
+            all_ask.set()
+
     def address() -> str:
         log.append("address")
         return "smtp.example.com"
 
     async def pool(where: str = Depends(address)) -> AsyncIterator[str]:
         log.append("pool opens")
-        await asyncio.sleep(0.02)  # the others ask for it meanwhile
+        await all_ask.wait()  # the others ask for it meanwhile
         yield f"pool of {where}"
         log.append("pool closes")
 
     @hw.task(retry=ONCE)
-    async def task(n: int, p: str = Depends(pool, scope="worker")) -> str:
+    async def task(
+        n: int, asked: None = Depends(ask), p: str = Depends(pool, scope="worker")
+    ) -> str:
         return p
 
     running = start()

@@ -79,14 +79,14 @@ async def test_a_pause_that_ends_by_itself_is_not_waited_for_any_longer(
 
 
 async def test_a_consumer_that_waits_for_room_gets_what_it_makes_way_for(
-    hw: Headway, hand: Hand
+    hw: Headway, hand: Hand, waits: asyncio.Event
 ) -> None:
     made = [hand.enqueue("resize", queue="ext") for _ in range(2)]
     await hw.queues.limit("ext", concurrency=1)
     (held,) = await _there(hw, hand, 1)
     async with asyncio.timeout(DEADLINE), aclosing(hw.pull("ext")) as pulled:
         coming = asyncio.ensure_future(anext(pulled))
-        await asyncio.sleep(0)
+        await waits.wait()
         assert await held.complete()
         assert {held.id, (await coming).id} == set(made)
 

@@ -137,11 +137,14 @@ async def test_g3_many_consumers_share_a_queue_and_each_job_is_theirs_once(
     assert hand.rows("select id from worker") == []
 
 
-async def test_a_consumer_whose_connections_are_killed_goes_on(hw: Headway, hand: Hand) -> None:
+async def test_a_consumer_whose_connections_are_killed_goes_on(
+    hw: Headway, hand: Hand, waits: asyncio.Event
+) -> None:
     async with asyncio.timeout(DEADLINE), aclosing(hw.pull("ext")) as pulled:
         for _ in range(3):
+            waits.clear()
             coming = asyncio.ensure_future(anext(pulled))
-            await asyncio.sleep(0)
+            await waits.wait()
             hand.rows(
                 "select pg_terminate_backend(pid) from pg_stat_activity "
                 "where datname = current_database() and pid <> pg_backend_pid() "

@@ -253,12 +253,14 @@ async def test_what_is_due_later_comes_where_no_worker_lives(hw: Headway, hand: 
     assert await job.complete()
 
 
-async def test_a_queue_that_is_resumed_is_pulled_from(app: Headway, hand: Hand) -> None:
+async def test_a_queue_that_is_resumed_is_pulled_from(
+    app: Headway, hand: Hand, waits: asyncio.Event
+) -> None:
     hand.call("pause", "ext")
     made = hand.enqueue("resize", queue="ext")
     async with asyncio.timeout(DEADLINE), aclosing(app.pull("ext")) as pulled:
         coming = asyncio.ensure_future(anext(pulled))
-        await asyncio.sleep(0)
+        await waits.wait()
         hand.call("resume", "ext")
         job = await coming
     assert job.id == made

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headway.engine.arrivals import Arrivals
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when a consumer found nothing and waits for news."""
+    waits, wait = asyncio.Event(), Arrivals.wait
+
+    async def wait_aloud(news: asyncio.Event, most: float) -> None:
+        waits.set()
+        await wait(news, most)
+
+    monkeypatch.setattr(Arrivals, "wait", staticmethod(wait_aloud))
+    return waits
