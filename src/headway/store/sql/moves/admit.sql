@@ -74,7 +74,7 @@ wide as materialized (
 ),
 one as materialized (
   -- Where there is room for one, as mostly, it is the first, and that was found already.
-  select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, 1 as place
+  select r.key, r.turn, r.held, r.most, j.key_limit, j.at, 1 as place
   from wide r cross join lateral (
     select ctid as at, key_limit from {schema}.job
     where ctid = r.at and state = 'b' and key = r.key
@@ -82,7 +82,7 @@ one as materialized (
   where r.room = 1 and not (select anything from shut)
 ),
 line as materialized (
-  select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.place
+  select r.key, r.turn, r.held, r.most, j.key_limit, j.at, j.place
   from wide r cross join lateral (
     select at, key_limit, seq, row_number() over () as place from (
       select ctid as at, key_limit, seq
@@ -93,7 +93,7 @@ line as materialized (
   where (r.room > 1 or r.room = 1 and r.key not in (select key from one)) and (not r.ordered or j.seq = r.first)
 ),
 able as materialized (
-  select r.key, r.turn, r.held, case j.key_limit when 0 then r.most else j.key_limit end as key_limit, j.at, j.place
+  select r.key, r.turn, r.held, r.most, j.key_limit, j.at, j.place
   from shut cross join wide r cross join lateral (
     select at, key_limit, seq, row_number() over () as place from (
       select ctid as at, key_limit, seq
@@ -107,7 +107,8 @@ able as materialized (
   where shut.anything and (not r.ordered or j.seq = r.first)
 ),
 first as materialized (
-  select * from one union all select * from line union all select * from able
+  select key, turn, held, case key_limit when 0 then most else key_limit end as key_limit, at, place
+  from (select * from one union all select * from line union all select * from able) found
 ),
 must_wait as materialized (
   -- The first of each key whose own limit is lower than that of the first in line; nobody passes it.
