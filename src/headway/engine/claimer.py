@@ -84,6 +84,8 @@ class Claimer:
         self._fresh: set[Line] = set()
         self._opened: set[LimitName] = set()
         """What was heard while a claim was under way, which did not know of it."""
+        self.sated = False
+        """The last claim brought all that was asked for: there may well be more."""
         self._look_due = True
         self._owed = False
         """Something was said that only a look is sure to find."""
@@ -156,6 +158,8 @@ class Claimer:
         """Takes in what a claim and a look brought."""
         took = monotonic() - plan.began
         under = self.limits.count(claims)
+        if plan.shares:
+            self.sated = len(claims) >= sum(share.n for share in plan.shares)
         self._note_claims(plan, claims, self.limits.shut(plan.limits, locked, under))
         # Where those before it filled the share, a line was not come to, and cost nothing.
         read_anew = not plan.from_start <= self._unread

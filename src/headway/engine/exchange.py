@@ -3,13 +3,16 @@
 One connection, one round trip at a time. Whatever is due goes together: verdicts to settle, jobs to
 claim, or both in one commit. While a round trip is under way handlers run, and their verdicts make
 the next batch: batches follow demand by themselves, and nothing waits for a fixed cadence.
+
+Room that a batch frees under a key is handed on in its commit, so that what gets it can be claimed there;
+but while there is more to claim than there are slots, beside it (handover.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -18,6 +21,7 @@ from headway.core.clock import Clock, monotonic
 from headway.core.verdict import RELEASE
 from headway.engine.claimer import Claimer, Plan
 from headway.engine.executor import Executor
+from headway.engine.handover import Freed, HandOver
 from headway.engine.limits import LimitName
 from headway.engine.service import Service, log
 from headway.engine.settler import Batch, Settler
@@ -41,12 +45,10 @@ class Exchange(Service):
         clock: Clock,
         claimer: Claimer,
         batch: int,
-        *,
-        room_in: Callable[[Mapping[str, float]], None] = lambda _: None,
+        hand_over: HandOver,
     ) -> None:
-        """`room_in` is told of keys that will have room, and in how many seconds."""
         super().__init__()
-        self._room_in = room_in
+        self._hand_over = hand_over
         self._link = link
         self._clock = clock
         self._claimer = claimer
@@ -59,8 +61,7 @@ class Exchange(Service):
         self._orphans_until = 0.0
         self._orphans_at = 0.0
         self._turning = asyncio.Lock()
-        self._freed = dict[str, None]()
-        """Keys under which room was freed, or one has started: the next are let in, in that order."""
+        self._freed = Freed()
         self._to_ring = set[LimitName]()
         """Limits under which others may have waited for the room that was freed here."""
         self._recounts = False
@@ -72,7 +73,7 @@ class Exchange(Service):
 
     def hand_on(self, key: str) -> None:
         """Room under this key was freed elsewhere: the next of its line is due."""
-        self._freed[key] = None
+        self._freed.add([key])
         self.wake()
 
     def controls_changed(self) -> None:
@@ -95,25 +96,32 @@ class Exchange(Service):
         await self._adopt_orphans()
         asked_by = self.worker_id
         batch = self.settler.take()
-        keys, self._freed = self._keys(batch), dict[str, None]()
+        freed, beside = self._take_freed(batch), self._claimer.sated
+        for lane in freed.lanes:
+            # What gets the room, or the next step, is most likely of the same lane, and ours to run.
+            self._claimer.hint(lane)
         rooms = self._rooms(batch)
         plan = self._plan()
         if not isinstance(plan, Plan):
-            if batch is None and not keys and not self._to_ring and not self._recounts:
+            if batch is None and not freed.keys and not self._to_ring and not self._recounts:
                 self._to_ring |= rooms.keys()
                 return 0 if rooms else plan
-            plan = None
+            plan, beside = None, False
         rung, self._to_ring = self._to_ring, set[LimitName]()
         recounts, self._recounts = self._recounts, False
         try:
+            keys = () if beside else freed.keys
             answers = await self._send(batch, keys, plan, rung, recounts=recounts)
         except BaseException:
+            self._freed.put_back(freed)
             self._to_ring |= rung | rooms.keys()
             self._recounts |= recounts
             raise
         if batch is not None:
             untouched = [*answers.get("advance", ()), *answers.get("requeue", ())]
             self.settler.sent(batch, answers.get("finish", ()), untouched)
+        if beside:
+            self._hand_over.give(freed)
         claims: list[Claim] = answers.get("claim", [])
         if plan is not None and self._executor is not None:
             self._claimer.learn(
@@ -130,10 +138,10 @@ class Exchange(Service):
         return 0
 
     async def close(self) -> None:
-        if self._freed or self._to_ring:
+        if self._freed.keys or self._to_ring:
             # Told of it while the last turn was under way; the fleet has heard of it as well.
             with suppress(HeadwayError):
-                await self._send(None, self._freed, None, self._to_ring)
+                await self._send(None, self._freed.keys, None, self._to_ring)
         await self._link.close()
 
     def _receive(self, claims: Sequence[Claim], asked_by: int) -> None:
@@ -142,12 +150,12 @@ class Exchange(Service):
         assert self._executor is not None
         if asked_by == self.worker_id and not self.draining:
             self._executor.start(claims)
-            self._freed.update((claim.key, None) for claim in claims if claim.opens and claim.key)
+            self._freed.add(claim.key for claim in claims if claim.opens and claim.key)
         else:
             for claim in claims:
                 self.settler.add(claim, RELEASE)
 
-    def _keys(self, batch: Batch | None) -> dict[str, None]:
+    def _take_freed(self, batch: Batch | None) -> Freed:
         """The concurrency keys under which there may be room when this batch has been settled, in the
         order of their ends."""
         touching = [
@@ -155,12 +163,12 @@ class Exchange(Service):
             for settled in batch or ()
             if settled.claim.key is not None or settled.verdict.advance is not None
         ]
-        keys = self._freed
-        keys.update((key, None) for settled in touching for key in settled.touched_keys)
-        for queue, priority in {(one.claim.queue, one.claim.priority) for one in touching}:
-            # What gets the room, or the next step, is most likely of the same lane, and ours to run.
-            self._claimer.hint(Lane(queue, priority))
-        return keys
+        freed = self._freed.take()
+        freed.add(
+            (key for settled in touching for key in settled.touched_keys),
+            {Lane(settled.claim.queue, settled.claim.priority) for settled in touching},
+        )
+        return freed
 
     def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
         """How much room this batch, and what was settled elsewhere, frees under which limits."""
@@ -179,7 +187,7 @@ class Exchange(Service):
     async def _send(
         self,
         batch: Batch | None,
-        keys: dict[str, None],
+        keys: Collection[str],
         plan: Plan | None,
         rung: set[LimitName],
         *,
@@ -215,7 +223,6 @@ class Exchange(Service):
         try:
             answers = dict(zip(sending, await self._link.run_all(*sending.values()), strict=True))
         except BaseException as error:
-            self._freed = keys | self._freed
             if plan is not None:
                 self._claimer.failed()
                 self._orphans_until = monotonic() + _ORPHANS_APPEAR_WITHIN
@@ -227,7 +234,7 @@ class Exchange(Service):
                     self.settler.unsent(batch)
             raise
         if "admit" in answers:
-            self._room_in(answers["admit"].room_in)
+            self._hand_over.room_in(answers["admit"].room_in)
         return answers
 
     async def _adopt_orphans(self) -> None:

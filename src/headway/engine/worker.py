@@ -2,6 +2,7 @@
 
 wake ──hints──► exchange ◄──verdicts── executor ──► handlers ──► books
                    │  claims ─────────────►│
+                   └──room──► hand-over
 heartbeat: lease, cancellations, duty ──► sweeper, promoter, admitter
 """
 
@@ -22,6 +23,7 @@ from headway.engine.claimer import Claimer
 from headway.engine.duties import Duties
 from headway.engine.exchange import Exchange
 from headway.engine.executor import Executor
+from headway.engine.handover import HandOver
 from headway.engine.health import Health
 from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
 from headway.engine.idle import IdleWatch
@@ -89,14 +91,14 @@ class Worker:
             options.batch,
             strict=options.order == "strict",
         )
-        jobs_link = Link(self._target)
-        self._exchange = Exchange(
-            jobs_link,
+        jobs_link, beside = Link(self._target), Link(self._target)
+        self._hand_over = HandOver(
+            beside,
             clock,
-            self._claimer,
-            options.batch,
             room_in=lambda found: self._duties.admitter.expect(found),
+            ready=self._ready,
         )
+        self._exchange = Exchange(jobs_link, clock, self._claimer, options.batch, self._hand_over)
         self._books = Books(
             self._target,
             clock,
@@ -125,7 +127,7 @@ class Worker:
         self._duties = Duties(self._link, target, clock, options)
         self._declarations = Declarations(self._link, clock, declared or Declared())
         self._notes = Notes(self._link, self._executor)
-        self._links = [jobs_link, self._link]
+        self._links = [jobs_link, beside, self._link]
         # A beat that is not answered in time must leave time for another.
         beats = Link(self._target, patience=max(1.0, lease / BEATS_PER_LEASE))
         self._heartbeat = Heartbeat(
@@ -228,13 +230,9 @@ class Worker:
     # -- wiring -----------------------------------------------------------------------------------
 
     def _services(self) -> list[Service]:
-        services: list[Service] = [
-            self._heartbeat,
-            self._exchange,
-            *self._duties.services,
-            self._declarations,
-            self._notes,
-        ]
+        # Stopped from the last to the first: the exchange may give something to hand over to the end.
+        services: list[Service] = [self._heartbeat, self._hand_over, self._exchange]
+        services += [*self._duties.services, self._declarations, self._notes]
         channel = self._target.work_channel
         if self._options.listen and channel is not None:
             self._wake = Wake(
