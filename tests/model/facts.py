@@ -28,8 +28,7 @@ def of_row(row: dict[str, Any]) -> tuple[Any, ...]:
         row["step"],
     )
     if row["state"].finished:
-        keys = row["keys"] or {}
-        return (*about, keys.get("concurrency"), keys.get("unique"))
+        return (*about, row["key"], row["unique_key"])
     place = (row["worker_id"], row["cancelling"], row["seq"], row["holds"], row["ordered"])
     runs = row["state"] is State.RUNNING
     counts = (runs and row["rated_in"] is not None, runs and row["limited"])

@@ -8,15 +8,11 @@ language sql immutable parallel safe as $$
     when 'e' then 'expired' end
 $$;
 
--- The keys of a job, as people and the archive see them.
+-- The keys of a job, as people see them.
 create or replace function {schema}.keys_of(key text, key_limit smallint, ordered boolean, unique_key text,
                                             until_claimed boolean) returns jsonb
 language sql stable parallel safe as $$  -- stable, as what it calls is: else it is not inlined
-  select case
-    -- Most of those that have any: a quarter of the time.
-    when key is not null and unique_key is null and not ordered and key_limit is not null
-      then jsonb_build_object('concurrency', key, 'limit', key_limit)
-    when key is not null or unique_key is not null then jsonb_strip_nulls(jsonb_build_object(
+  select case when key is not null or unique_key is not null then jsonb_strip_nulls(jsonb_build_object(
       'concurrency', key, 'limit', key_limit, 'ordered', case when ordered then true end,
       'unique', unique_key, 'until_claimed', case when until_claimed then true end)) end
 $$;
@@ -30,8 +26,8 @@ select id, task, queue, step, {schema}.label(state) as state, priority, attempt,
 from {schema}.job
 union all
 select id, task, queue, step, {schema}.label(state), priority, attempt, max_attempts, run_at,
-       created_at, started_at, finished_at, worker_id, input, result, error, headers, keys, null,
-       expires_at
+       created_at, started_at, finished_at, worker_id, input, result, error, headers,
+       {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), null, expires_at
 from {schema}.archive;
 
 create or replace view {schema}.queues as

@@ -10,11 +10,11 @@ with gone as (
 kept as (
   insert into {schema}.archive (id, run_at, created_at, started_at, finished_at, kept_until, expires_at,
     worker_id, claim, attempt, max_attempts, priority, state, queue, task, step, input, options, headers,
-    keys, carried, error)
+    key, key_limit, ordered, unique_key, until_claimed, carried, error)
   select id, run_at, created_at, claimed_at, coalesce(%(now)s, now()),
     {schema}.keep_until(task, 'c', coalesce(%(now)s, now())), expires_at, null,
     claim, attempt, max_attempts, priority, 'c', queue, task, step, input, options, headers,
-    {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), carried,
+    key, key_limit, ordered, unique_key, until_claimed, carried,
     jsonb_build_object('type', 'Cancelled', 'message', 'cancelled while it waited')
   from gone where {schema}.keep_until(task, 'c', coalesce(%(now)s, now())) is not null
 ),

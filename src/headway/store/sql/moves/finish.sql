@@ -29,10 +29,10 @@ ended as (
 kept as (
   insert into {schema}.archive (id, run_at, created_at, started_at, finished_at, kept_until, expires_at,
     worker_id, claim, attempt, max_attempts, priority, state, queue, task, step, input, options, headers,
-    keys, carried, result, error)
+    key, key_limit, ordered, unique_key, until_claimed, carried, result, error)
   select id, run_at, created_at, claimed_at, coalesce(%(now)s, now()), kept_until, expires_at,
     worker_id, claim, attempt, max_attempts, priority, s, queue, task, step, input, options, headers,
-    {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), carried, o, e
+    key, key_limit, ordered, unique_key, until_claimed, carried, o, e
   from ended where kept_until is not null
 ),
 noted as (

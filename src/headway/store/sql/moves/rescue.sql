@@ -50,12 +50,12 @@ ended as (
 kept as (
   insert into {schema}.archive (id, run_at, created_at, started_at, finished_at, kept_until, expires_at,
     worker_id, claim, attempt, max_attempts, priority, state, queue, task, step, input, options, headers,
-    keys, carried, error)
+    key, key_limit, ordered, unique_key, until_claimed, carried, error)
   select g.id, run_at, created_at, g.claimed_at, coalesce(%(now)s, now()),
     {schema}.keep_until(g.task, 'f', coalesce(%(now)s, now())), expires_at, g.worker_id,
     g.claim, g.attempt, max_attempts, g.priority, case when cancelling then 'c'::"char" else 'f'::"char" end,
     g.queue, g.task, g.step, g.input, options, headers,
-    {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), g.carried, e.error
+    key, key_limit, ordered, unique_key, until_claimed, g.carried, e.error
   from gone g join ended e using (id)
   where {schema}.keep_until(g.task, 'f', coalesce(%(now)s, now())) is not null
 ),

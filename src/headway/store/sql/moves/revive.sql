@@ -19,16 +19,16 @@ made as (
     input, options, headers, key, key_limit, ordered, unique_key, until_claimed, carried)
   select id, coalesce(%(now)s, now()), created_at, claim,
          coalesce(t.max_attempts, b.max_attempts), coalesce(t.priority, b.priority),
-         case when keys ? 'concurrency' then 'b'::"char" else 'r'::"char" end,
+         case when key is not null then 'b'::"char" else 'r'::"char" end,
          coalesce(t.queue, b.queue), task,
          case when gone_back then e.step else b.step end,
          case when gone_back then e.input else b.input end, options, headers,
-         keys ->> 'concurrency', (keys ->> 'limit')::smallint, coalesce((keys ->> 'ordered')::boolean, false),
+         key, key_limit, ordered,
          case when not exists (select 1 from {schema}.job o where o.task = b.task
-                               and o.unique_key = b.keys ->> 'unique'
+                               and o.unique_key = b.unique_key
                                and (not o.until_claimed or o.claim = 0))
-              then keys ->> 'unique' end,
-         coalesce((keys ->> 'until_claimed')::boolean, false),
+              then unique_key end,
+         until_claimed,
          case when gone_back then e.carried else b.carried end
   from (select *, coalesce(step <> %(step)s::text, false) as gone_back from back) b
   left join earlier e on b.gone_back

@@ -8,6 +8,6 @@ select * from (
   union all
   select id, task, queue, step, state, priority, attempt, max_attempts, run_at, created_at, started_at,
          finished_at, worker_id, input::text, result::text, error::text, headers::text, null, expires_at,
-         false, keys::text, carried::text
+         false, {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed)::text, carried::text
   from {schema}.archive where id = %(id)s::uuid
 ) found
