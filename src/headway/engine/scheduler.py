@@ -76,8 +76,8 @@ class Scheduler(Duty):
             return later
         if decided.dropped_since is not None:
             log.warning(
-                "schedule %s: what was due from %s on was missed; catch_up=%r makes up for %d of it",
-                row.name, written(decided.dropped_since), row.catch_up, len(decided.occurrences),
+                "schedule %s: what was due from %s on was missed; of it %d fire now, by catch_up=%r",
+                row.name, written(decided.dropped_since), len(decided.occurrences), row.catch_up,
             )  # fmt: skip
         made = await self._move(row, max(now, row.done_until), decided)
         if made is None:
