@@ -196,6 +196,38 @@ def test_what_committed_late_behind_the_cursor_is_found_by_a_look() -> None:
     assert (found or desk.turn()) == [late]
 
 
+@pytest.mark.parametrize("under_way", [False, True])
+def test_what_became_ready_at_a_known_place_is_found_without_a_look(under_way: bool) -> None:
+    """Also if a claim that did not see it is under way, and reads on behind it."""
+    desk = Desk({"a": 1})
+    late = _claim("a", 0, "task")
+    lane = desk.add("a", 3)
+    desk.look()
+    plan = desk.plan()
+    claims = desk.take(plan)
+    if under_way:
+        desk.claimer.hint(lane, late.seq)
+    desk.claimer.learn(plan, claims)
+    assert len(claims) == 3
+    desk.ready[lane].append(late)
+    if not under_way:
+        desk.claimer.hint(lane, late.seq)
+    plan = desk.plan()
+    assert not plan.look
+    assert desk.turn(plan) == [late]
+
+
+def test_a_claim_is_full_if_it_brought_all_that_was_asked_for() -> None:
+    desk = Desk({"a": 1, "b": 1}, free=4)
+    desk.add("a", 6)
+    desk.look()
+    assert not desk.claimer.sated
+    desk.turn()
+    assert desk.claimer.sated
+    desk.turn()
+    assert not desk.claimer.sated, "two were left, of four that were asked for"
+
+
 def test_a_claim_that_failed_is_made_up_for_by_a_look() -> None:
     desk = Desk({"a": 1})
     desk.add("a", 3)

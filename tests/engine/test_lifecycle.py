@@ -105,7 +105,7 @@ async def test_a_running_worker_holds_few_connections_and_is_listed(hw, task, st
 
     running = start()
     await (await task.enqueue(1)).result(timeout="60s")
-    await eventually(lambda: 1 <= connections(db) <= 4)
+    await eventually(lambda: 1 <= connections(db) <= 5)
     (row,) = await hw.session.client.run(inspect.workers(None))
     assert (row.id, row.alive, row.slots) == (running.worker.id, True, 100)
     assert (row.queues, row.tasks) == (["default"], ["plain", "task"])

@@ -15,12 +15,15 @@ import pytest
 
 from headway import Headway, Job
 from headway.core import codec
-from headway.engine.handover import Freed
-from headway.store.rows import Lane
+from headway.core.clock import Clock
+from headway.engine.handover import HandOver
+from headway.errors import DatabaseUnavailable
+from headway.store.connect import Target
+from headway.store.link import Link
 from headway.store.statement import text
 from tests.keys.tasks import register
 from tests.keys.told import Told
-from tests.support import DEADLINE, eventually
+from tests.support import DEADLINE, Running, eventually
 
 HOUR: dict[str, Any] = {"poll": "1h", "poll_alone": "1h"}
 WAITING = """
@@ -52,7 +55,7 @@ def locks(dsn: str, schema: str) -> Iterator[Locks]:
 
 
 class Busy:
-    """A worker with two slots that has the first of some keys, and fifty jobs without one behind them."""
+    """A worker with two slots, and jobs that each wait for a gate."""
 
     def __init__(self, hw: Headway) -> None:
         self._gates = defaultdict[str, asyncio.Event](asyncio.Event)
@@ -61,29 +64,42 @@ class Busy:
         async def work(gate: str) -> None:
             await self._gates[gate].wait()
 
-        self._work = work
+        self.work = work
+
+    async def enqueue(self, keys: str) -> list[list[Job[None]]]:
+        """Two of each key, whose gate bears its name."""
+        return [
+            await self.work.using(concurrency_key=key).enqueue_many([{"gate": key}] * 2)
+            for key in keys
+        ]
+
+    def start(self, start: Any) -> Running:
+        self.running: Running = start(**HOUR, concurrency=2)
+        return self.running
+
+    async def until_running(self, db: psycopg.Connection[Any], count: int) -> None:
+        running = "select count(*) from job where state = 'x'"
+        await eventually(lambda: db.execute(running).fetchone() == (count,))
+
+    async def end(self, gate: str, *jobs: Job[None]) -> None:
+        self._gates[gate].set()
+        for job in jobs:
+            await job.result(timeout=DEADLINE)
 
     async def begin(
         self, db: psycopg.Connection[Any], locks: Locks, start: Any, keys: str
     ) -> list[Job[None]]:
         """Returns when only those are left who are next of these keys, and the locks are in their way."""
-        running = "select count(*) from job where state = 'x'"
-        keyed = [
-            await self._work.using(concurrency_key=key).enqueue_many([{"gate": key}] * 2)
-            for key in keys
-        ]
-        self.running = start(**HOUR, concurrency=2)
-        await eventually(lambda: db.execute(running).fetchone() == (len(keys),))
-        plain = await self._work.enqueue_many([{"gate": "plain"}] * 50)
-        await eventually(lambda: db.execute(running).fetchone() == (2,))
+        keyed = await self.enqueue(keys)
+        self.start(start)
+        await self.until_running(db, len(keys))
+        plain = await self.work.enqueue_many([{"gate": "plain"}] * 50)
+        await self.until_running(db, 2)
         locks.take(*keys)
         for key, (first, _) in zip(keys, keyed, strict=True):
-            self._gates[key].set()
-            await first.result(timeout=DEADLINE)
+            await self.end(key, first)
             await eventually(lambda: db.execute(WAITING).fetchone())
-        self._gates["plain"].set()
-        for job in plain:
-            await job.result(timeout=DEADLINE)
+        await self.end("plain", *plain)
         return [next_one for _, next_one in keyed]
 
 
@@ -96,6 +112,26 @@ async def test_the_rest_goes_on_while_the_next_of_a_line_is_let_in(
     await job.result(timeout=DEADLINE)
 
 
+async def test_nobody_passes_a_key_that_is_being_handed_on(
+    hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
+) -> None:
+    """There is nothing more to claim when the other one's room is freed; still it stands behind."""
+    busy = Busy(hw)
+    first, second = await busy.enqueue("km")
+    busy.start(start)
+    await busy.until_running(db, 2)
+    plain = await busy.work.enqueue(gate="plain")
+    locks.take("k")
+    await busy.end("k", first[0])
+    await eventually(lambda: db.execute(WAITING).fetchone())
+    await busy.end("plain", plain)
+    await busy.end("m", second[0])
+    assert (await second[1].status()).state == "blocked"
+    locks.free()
+    for job in (first[1], second[1]):
+        await job.result(timeout=DEADLINE)
+
+
 async def test_a_connection_that_is_lost_while_it_hands_on_loses_no_room(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
@@ -103,6 +139,22 @@ async def test_a_connection_that_is_lost_while_it_hands_on_loses_no_room(
     assert db.execute(f"select pg_terminate_backend(pid) from ({WAITING}) w").fetchone() == (True,)
     locks.free()
     await job.result(timeout=DEADLINE)
+
+
+async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
+    hw: Headway, start, db: psycopg.Connection[Any], schema: str
+) -> None:
+    busy = Busy(hw)
+    lines = await busy.enqueue("km")
+    refused = Link(Target("host=127.0.0.1 port=1 dbname=nowhere", schema))
+    busy.start(start).worker._duties.hand_over._link = refused
+    await busy.until_running(db, 2)
+    plain = await busy.work.enqueue_many([{"gate": "plain"}] * 20)
+    for key, (first, _) in zip("km", lines, strict=True):
+        await busy.end(key, first)
+    await busy.end("plain", *plain)
+    for _, next_one in lines:
+        await next_one.result(timeout=DEADLINE)
 
 
 async def test_a_worker_that_stops_hands_on_what_it_had_not_come_to(
@@ -144,14 +196,18 @@ async def test_room_that_a_killed_worker_had_not_handed_on_is_found(
         await job.result(timeout=60)
 
 
-def test_keys_are_taken_in_the_order_in_which_they_were_freed() -> None:
-    freed = Freed()
-    freed.add(["b", "a"], [Lane("default", 0)])
-    freed.add(["c", "b"], [Lane("mail", 1)])
-    first = freed.take(2)
-    assert (list(first.keys), first.lanes) == (["b", "a"], {Lane("default", 0), Lane("mail", 1)})
-    assert (list(freed.keys), freed.lanes) == (["c"], set())
-    freed.put_back(first)
-    rest = freed.take()
-    assert (list(rest.keys), rest.lanes) == (["b", "a", "c"], first.lanes)
-    assert not freed.keys
+async def test_it_takes_nothing_on_while_it_rests_from_a_fault(schema: str) -> None:
+    returned: list[list[str]] = []
+    refused = Link(Target("host=127.0.0.1 port=1 dbname=nowhere", schema))
+    hand_over = HandOver(refused, Clock(), lambda _: None)
+    hand_over.serve(lambda freed: returned.append(list(freed)))
+    hand_over.give(dict.fromkeys("ba"))
+    hand_over.give(dict.fromkeys("ca"))
+    assert (hand_over.able, hand_over.busy) == (True, True)
+    with pytest.raises(DatabaseUnavailable):
+        await hand_over.turn()
+    assert (hand_over.able, hand_over.busy, returned) == (False, False, [["b", "a", "c"]])
+    hand_over.give(dict.fromkeys("d"))
+    assert returned.pop() == ["d"]
+    assert await hand_over.turn() is None, "nothing was left here"
+    assert hand_over.able

@@ -75,7 +75,7 @@ async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
 ) -> None:
     await hw.migrate()
     link = Link(hw.session.target)
-    admitter = Admitter(link, hw.session.clock, net=3600.0)
+    admitter = Admitter(link, hw.session.clock, 3600.0, lambda *_: None)
     admitter.duty(True)
     await hw.queues.pause("bulk", until="10m")
     run, turned = link.run, False

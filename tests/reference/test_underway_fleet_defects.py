@@ -43,7 +43,7 @@ def test_ud1_a_claim_reads_what_it_takes_however_much_waits(store: Store, worker
 async def test_ud2_handlers_hold_neither_a_transaction_nor_a_connection(
     hw: Headway, start: Any, db: psycopg.Connection[Any]
 ) -> None:
-    """Underway: both, for as long as a task runs. Headway: fifty handlers, four connections."""
+    """Underway: both, for as long as a task runs. Headway: fifty handlers, five connections."""
     running, release = asyncio.Semaphore(0), asyncio.Event()
 
     @hw.task

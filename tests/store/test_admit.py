@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from headway.store import fleet, jobs
-from headway.store.rows import Joined
+from headway.store.rows import Joined, Lane
 from tests.store.aside import Aside
 from tests.store.store import Store, ask, engine_connection, new_job
 
@@ -337,3 +337,13 @@ def test_the_archive_keeps_the_keys_of_a_job(store: Store, worker: int) -> None:
         "unique": "u",
         "until_claimed": True,
     }
+
+
+def test_admitting_says_from_which_place_on_each_lane_has_more(store: Store) -> None:
+    for queue, priority in (("mail", 0), ("mail", 3), ("default", 0), ("mail", 0)):
+        store.enqueue(key=f"{queue} {priority}", key_limit=2, queue=queue, priority=priority)
+    keys = ["mail 0", "mail 3", "default 0", "nobody"]
+    admitted = store.run(jobs.admit(store.target, keys, store.now))
+    first = "select queue, priority, min(seq) from job where state = 'r' group by 1, 2"
+    places = {Lane(*lane): place for *lane, place in map(dict.values, store.rows(first))}
+    assert (admitted.count, admitted.places) == (4, places)

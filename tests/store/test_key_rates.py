@@ -91,11 +91,12 @@ def test_in_any_window_no_more_of_a_key_start_than_it_earns_and_a_burst(store: S
 def test_admitting_says_when_the_key_has_its_next_token(store: Store) -> None:
     _each(store, "2/s", 2)
     _join(store, 9)
-    assert store.run(jobs.admit(store.target, [KEY], store.now)) == Admission(2, {})
+    admitted = store.run(jobs.admit(store.target, [KEY], store.now))
+    assert (admitted.count, admitted.room_in) == (2, {})
     store.claim(store.register())
     ((key, room, _),) = store.run(jobs.lines("", 10, store.now))
     assert (key, room) == (KEY, True), "there are starts to be added up"
-    assert store.run(jobs.admit(store.target, [KEY], store.now)) == Admission(0, {KEY: 0.5})
+    assert store.run(jobs.admit(store.target, [KEY], store.now)) == Admission(0, {}, {KEY: 0.5})
     store.advance(0.1)
     ((key, room, room_in),) = store.run(jobs.lines("", 10, store.now))
     assert (key, room) == (KEY, False)

@@ -7,7 +7,7 @@ lost worker, a consumer in SQL).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from headway.core.clock import Clock, monotonic
@@ -15,6 +15,7 @@ from headway.engine.scan import ScanBudget
 from headway.engine.sweeps import Duty
 from headway.store import controls, jobs
 from headway.store.link import Link
+from headway.store.rows import Admission, Lane
 
 _JOBS = 1000
 _KEYS = 500
@@ -26,8 +27,12 @@ class Admitter(Duty):
     The worker on duty does it when it hears of something; the others look now and then, as a net.
     """
 
-    def __init__(self, link: Link, clock: Clock, net: float) -> None:
+    def __init__(
+        self, link: Link, clock: Clock, net: float, ready: Callable[[Lane, int], None]
+    ) -> None:
+        """`ready` is told of a lane in which there is something now, from a place on."""
         super().__init__(link, clock)
+        self._ready = ready
         self._net = net
         self.poll = net
         """How long the worker on duty sleeps at most: less where nothing new is heard of."""
@@ -44,6 +49,12 @@ class Admitter(Duty):
         if self._on_duty:
             self._rooms.add(key)
             self.wake()
+
+    def admitted(self, admission: Admission) -> None:
+        """Takes in what admitting came to."""
+        self.expect(admission.room_in)
+        for lane, place in admission.places.items():
+            self._ready(lane, place)
 
     def expect(self, room_in: Mapping[str, float]) -> None:
         """Takes in when there will be room for the next in line of these keys."""
@@ -113,9 +124,9 @@ class Admitter(Duty):
         for start in range(0, len(waiting), _KEYS):
             some = waiting[start : start + _KEYS]
             now = self._clock.now()
-            *_, admitted = await self._link.run_all(
+            *_, admission = await self._link.run_all(
                 jobs.lock_keys(some),
                 jobs.give_way(some, now),
                 jobs.admit(self._link.target, some, now),
             )
-            self.expect(admitted.room_in)
+            self.admitted(admission)

@@ -82,6 +82,8 @@ class Claimer:
         """The claim that last brought something of a line: within a lane the lines take turns."""
         self._claims = 0
         self._fresh: set[Line] = set()
+        self._late: dict[Line, int] = {}
+        """Places that the cursor may have passed while what has them now was being made ready."""
         self._opened: set[LimitName] = set()
         """What was heard while a claim was under way, which did not know of it."""
         self.sated = False
@@ -98,8 +100,8 @@ class Claimer:
         """Which lanes have ready jobs."""
         return jobs.all_lanes() if self._every else jobs.lanes(sorted(self._queues))
 
-    def hint(self, lane: Lane | None = None) -> bool:
-        """There may be work, in this lane or anywhere; false if the lane is none of ours."""
+    def hint(self, lane: Lane | None = None, place: int | None = None) -> bool:
+        """There may be work, in this lane (from `place` on) or anywhere; false if it is none of ours."""
         if lane is None:
             self._look_due = True
             return True
@@ -108,8 +110,11 @@ class Claimer:
         lines = self._lines(lane)
         self._fresh.update(lines)
         self._activate(lines)
-        # It may mean what committed late, which only a look is sure to find.
-        self._owed = True
+        if place is None:
+            # It may mean what committed late, which only a look is sure to find.
+            self._owed = True
+        else:
+            self._late.update((line, min(place, self._late.get(line, place))) for line in lines)
         return True
 
     def open(self, name: LimitName) -> bool:
@@ -132,6 +137,9 @@ class Claimer:
         if free <= 0 and not any(room > 0 for room in rooms.values()):
             return None
         self._activate(self.limits.open_due())
+        for line, place in self._late.items():
+            self._cursors[line] = min(self._cursor(line), place - 1)
+        self._late.clear()
         self._look_due |= self.limits.pause_ended()
         until_poll = self._looked_at + poll - monotonic()
         wants_look = self._look_due or self._owed or until_poll <= 0

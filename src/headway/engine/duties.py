@@ -1,31 +1,47 @@
 """The fleet's duties, as one worker has them: what everybody does a little of, and one does all of.
 
-They share a connection. The worker that has the duty (heartbeat.py) acts as soon as something is said;
-the others look now and then, as a net.
+They share a connection; but the admitter has that of the hand-over, so that within a worker one
+admits after the other: of places drawn by two at a time a cursor would pass some. The worker that has
+the duty (heartbeat.py) acts as soon as something is said; the others look now and then, as a net.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.duration import seconds
 from headway.engine.admitter import Admitter
 from headway.engine.census import Census
+from headway.engine.handover import HandOver
 from headway.engine.scheduler import Scheduler
 from headway.engine.service import Service
 from headway.engine.sweeps import Promoter, Sweeper, sweeps
 from headway.store.connect import Target
 from headway.store.link import Link
+from headway.store.rows import Lane
 
 
 class Duties:
     """Sweeps, promotes, admits, fires and counts."""
 
-    def __init__(self, link: Link, target: Target, clock: Clock, options: WorkerOptions) -> None:
+    def __init__(
+        self,
+        link: Link,
+        target: Target,
+        clock: Clock,
+        options: WorkerOptions,
+        *,
+        ready: Callable[[Lane, int], None],
+    ) -> None:
+        """`ready` is told of a lane in which there is something now, from a place on."""
         net = seconds(options.poll)
         self._sweeper = Sweeper(link, clock, sweeps(target, seconds(options.lease)))
         self.promoter = Promoter(link, clock, net)
-        self.admitter = Admitter(link, clock, net)
+        self.admitting = Link(link.target)
+        self.admitter = Admitter(self.admitting, clock, net, ready)
+        self.hand_over = HandOver(self.admitting, clock, self.admitter.admitted)
         self.scheduler = Scheduler(link, clock, net)
         self._census = Census(link, clock)
         self.poll_every(seconds(options.poll_alone))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -46,9 +46,14 @@ class Exchange(Service):
         claimer: Claimer,
         batch: int,
         hand_over: HandOver,
+        *,
+        room_in: Callable[[Mapping[str, float]], None],
     ) -> None:
+        """`room_in` is told of keys that will have room, and in how many seconds."""
         super().__init__()
         self._hand_over = hand_over
+        hand_over.serve(self.take_back)
+        self._room_in = room_in
         self._link = link
         self._clock = clock
         self._claimer = claimer
@@ -73,7 +78,12 @@ class Exchange(Service):
 
     def hand_on(self, key: str) -> None:
         """Room under this key was freed elsewhere: the next of its line is due."""
-        self._freed.add([key])
+        self._freed[key] = None
+        self.wake()
+
+    def take_back(self, freed: Freed) -> None:
+        """What was to be handed on beside, and could not be."""
+        self._freed = freed | self._freed
         self.wake()
 
     def controls_changed(self) -> None:
@@ -96,24 +106,22 @@ class Exchange(Service):
         await self._adopt_orphans()
         asked_by = self.worker_id
         batch = self.settler.take()
-        freed, beside = self._take_freed(batch), self._claimer.sated
-        for lane in freed.lanes:
-            # What gets the room, or the next step, is most likely of the same lane, and ours to run.
-            self._claimer.hint(lane)
+        freed, self._freed = self._freed_by(batch), Freed()
+        beside = self._hand_over.able and (self._claimer.sated or self._hand_over.busy)
         rooms = self._rooms(batch)
         plan = self._plan()
         if not isinstance(plan, Plan):
-            if batch is None and not freed.keys and not self._to_ring and not self._recounts:
+            if batch is None and not freed and not self._to_ring and not self._recounts:
                 self._to_ring |= rooms.keys()
                 return 0 if rooms else plan
             plan, beside = None, False
         rung, self._to_ring = self._to_ring, set[LimitName]()
         recounts, self._recounts = self._recounts, False
         try:
-            keys = () if beside else freed.keys
+            keys = Freed() if beside else freed
             answers = await self._send(batch, keys, plan, rung, recounts=recounts)
         except BaseException:
-            self._freed.put_back(freed)
+            self._freed = freed | self._freed
             self._to_ring |= rung | rooms.keys()
             self._recounts |= recounts
             raise
@@ -138,10 +146,10 @@ class Exchange(Service):
         return 0
 
     async def close(self) -> None:
-        if self._freed.keys or self._to_ring:
+        if self._freed or self._to_ring:
             # Told of it while the last turn was under way; the fleet has heard of it as well.
             with suppress(HeadwayError):
-                await self._send(None, self._freed.keys, None, self._to_ring)
+                await self._send(None, self._freed, None, self._to_ring)
         await self._link.close()
 
     def _receive(self, claims: Sequence[Claim], asked_by: int) -> None:
@@ -150,12 +158,12 @@ class Exchange(Service):
         assert self._executor is not None
         if asked_by == self.worker_id and not self.draining:
             self._executor.start(claims)
-            self._freed.add(claim.key for claim in claims if claim.opens and claim.key)
+            self._freed.update((claim.key, None) for claim in claims if claim.opens and claim.key)
         else:
             for claim in claims:
                 self.settler.add(claim, RELEASE)
 
-    def _take_freed(self, batch: Batch | None) -> Freed:
+    def _freed_by(self, batch: Batch | None) -> Freed:
         """The concurrency keys under which there may be room when this batch has been settled, in the
         order of their ends."""
         touching = [
@@ -163,11 +171,11 @@ class Exchange(Service):
             for settled in batch or ()
             if settled.claim.key is not None or settled.verdict.advance is not None
         ]
-        freed = self._freed.take()
-        freed.add(
-            (key for settled in touching for key in settled.touched_keys),
-            {Lane(settled.claim.queue, settled.claim.priority) for settled in touching},
-        )
+        for queue, priority in {(one.claim.queue, one.claim.priority) for one in touching}:
+            # What gets the room, or the next step, is most likely of the same lane, and ours to run.
+            self._claimer.hint(Lane(queue, priority))
+        freed = self._freed
+        freed.update((key, None) for settled in touching for key in settled.touched_keys)
         return freed
 
     def _rooms(self, batch: Batch | None) -> Counter[LimitName]:
@@ -187,7 +195,7 @@ class Exchange(Service):
     async def _send(
         self,
         batch: Batch | None,
-        keys: Collection[str],
+        keys: Freed,
         plan: Plan | None,
         rung: set[LimitName],
         *,
@@ -234,7 +242,7 @@ class Exchange(Service):
                     self.settler.unsent(batch)
             raise
         if "admit" in answers:
-            self._hand_over.room_in(answers["admit"].room_in)
+            self._room_in(answers["admit"].room_in)
         return answers
 
     async def _adopt_orphans(self) -> None:

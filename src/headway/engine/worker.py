@@ -23,7 +23,6 @@ from headway.engine.claimer import Claimer
 from headway.engine.duties import Duties
 from headway.engine.exchange import Exchange
 from headway.engine.executor import Executor
-from headway.engine.handover import HandOver
 from headway.engine.health import Health
 from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
 from headway.engine.idle import IdleWatch
@@ -91,14 +90,18 @@ class Worker:
             options.batch,
             strict=options.order == "strict",
         )
-        jobs_link, beside = Link(self._target), Link(self._target)
-        self._hand_over = HandOver(
-            beside,
+        self._link = Link(self._target)
+        """For everything that is not claiming, settling, admitting or the lease."""
+        self._duties = Duties(self._link, target, clock, options, ready=self._ready)
+        jobs_link = Link(self._target)
+        self._exchange = Exchange(
+            jobs_link,
             clock,
-            room_in=lambda found: self._duties.admitter.expect(found),
-            ready=self._ready,
+            self._claimer,
+            options.batch,
+            self._duties.hand_over,
+            room_in=self._duties.admitter.expect,
         )
-        self._exchange = Exchange(jobs_link, clock, self._claimer, options.batch, self._hand_over)
         self._books = Books(
             self._target,
             clock,
@@ -122,12 +125,9 @@ class Worker:
         self._exchange.serve(self._executor)
         self._exchange.poll = seconds(options.poll_alone)
         lease = seconds(options.lease)
-        self._link = Link(self._target)
-        """For everything that is not claiming, settling or the lease."""
-        self._duties = Duties(self._link, target, clock, options)
         self._declarations = Declarations(self._link, clock, declared or Declared())
         self._notes = Notes(self._link, self._executor)
-        self._links = [jobs_link, beside, self._link]
+        self._links = [jobs_link, self._link, self._duties.admitting]
         # A beat that is not answered in time must leave time for another.
         beats = Link(self._target, patience=max(1.0, lease / BEATS_PER_LEASE))
         self._heartbeat = Heartbeat(
@@ -231,7 +231,7 @@ class Worker:
 
     def _services(self) -> list[Service]:
         # Stopped from the last to the first: the exchange may give something to hand over to the end.
-        services: list[Service] = [self._heartbeat, self._hand_over, self._exchange]
+        services: list[Service] = [self._heartbeat, self._duties.hand_over, self._exchange]
         services += [*self._duties.services, self._declarations, self._notes]
         channel = self._target.work_channel
         if self._options.listen and channel is not None:
@@ -285,8 +285,8 @@ class Worker:
         self._health.on_duty = ours
         self._duties.assign(ours)
 
-    def _ready(self, lane: Lane | None) -> None:
-        if self._claimer.hint(lane):
+    def _ready(self, lane: Lane | None, place: int | None = None) -> None:
+        if self._claimer.hint(lane, place):
             self._exchange.wake()
 
     def _control(self) -> None:

@@ -259,7 +259,11 @@ def _joined(rows: Sequence[Row]) -> Joined:
 
 
 def _admission(rows: Sequence[Row]) -> Admission:
-    return Admission(rows[0][1], {row[0]: row[2] for row in rows[1:]})
+    return Admission(
+        rows[0][1],
+        {Lane(row[4], row[5]): row[6] for row in rows if row[4] is not None},
+        {row[0]: row[2] for row in rows if row[0] is not None},
+    )
 
 
 def _lanes(rows: Sequence[Row]) -> Lanes:

@@ -81,6 +81,8 @@ class Admission:
     """What admitting came to."""
 
     count: int
+    places: dict[Lane, int]
+    """The first place of those who were let in, by the lane."""
     room_in: dict[str, float]
     """Of keys with a rate, or with a pause that ends by itself: in how many seconds there may be room."""
 

@@ -13,7 +13,7 @@
 -- it), so that turns are short however high the limit.
 -- What is of a queue or task that is shut is passed by, as able_in_line has it; where nothing is, the first of the
 -- line are simply its first.
--- Back comes how many were let in, and for each key when there will be a token for the next one, or an end to a
+-- Back comes how many were let in, the first place that they have in each lane, and for each key when there will be a token for the next one, or an end to a
 -- pause that has one. Where as many are ready as may start at once, the next token's moment is that of a start.
 with wanted as (
   select key, turn from jsonb_array_elements_text(%(keys)s::jsonb) with ordinality as given(key, turn)
@@ -124,7 +124,10 @@ placed as materialized (
 up as (
   update {schema}.job j set state = 'r', holds = true, seq = p.place
   from placed p where j.ctid = p.at
-  returning j.key, j.queue, j.priority
+  returning j.key, j.queue, j.priority, j.seq
+),
+lane as materialized (
+  select queue, priority, min(seq) as place from up group by queue, priority
 ),
 added as (
   delete from {schema}.start where key = any (array(select key from room where begun))
@@ -137,8 +140,8 @@ spent as (
   on conflict (key) do update set rated_in = excluded.rated_in, spent_until = excluded.spent_until
 ),
 rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
-  from up where %(channel)s::text is not null
+  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(priority order by priority desc))[1:100], ',') || ' ' || queue)
+  from lane where %(channel)s::text is not null
   group by queue
 ),
 owed as (
@@ -147,8 +150,11 @@ owed as (
   from room r left join (select key, count(*)::integer as count from up group by key) u on u.key = r.key
   where r.rate is not null and r.ready + coalesce(u.count, 0) < r.burst and r.first is not null
 )
-select null as key, (select count(*) from up) as count, null::double precision as token_in, (select count(*) from rung) as rung
+select null as key, (select count(*) from up) as count, null::double precision as token_in, (select count(*) from rung) as rung,
+  null as queue, null::smallint as priority, null::bigint as place
 union all
-select key, 0, token_in, 0 from owed where token_in > 0
+select null, 0, null, 0, queue, priority, place from lane
 union all
-select key, 0, paused_for, 0 from paused where paused_for is not null
+select key, 0, token_in, 0, null, null, null from owed where token_in > 0
+union all
+select key, 0, paused_for, 0, null, null, null from paused where paused_for is not null
