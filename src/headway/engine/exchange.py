@@ -114,7 +114,7 @@ class Exchange(Service):
             if batch is None and not freed and not self._to_ring and not self._recounts:
                 self._to_ring |= rooms.keys()
                 return 0 if rooms else plan
-            plan, beside = None, False
+            plan = None
         rung, self._to_ring = self._to_ring, set[LimitName]()
         recounts, self._recounts = self._recounts, False
         try:
