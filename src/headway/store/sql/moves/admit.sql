@@ -13,8 +13,10 @@
 -- it), so that turns are short however high the limit.
 -- What is of a queue or task that is shut is passed by, as able_in_line has it; where nothing is, the first of the
 -- line are simply its first.
--- Back comes how many were let in, the first place that they have in each lane, and for each key when there will be a token for the next one, or an end to a
--- pause that has one. Where as many are ready as may start at once, the next token's moment is that of a start.
+-- Back comes how many were let in, the first place that they have in each lane (they may be behind a cursor: others
+-- drew later places and were claimed before this commits), and for each key when there will be a token for the next
+-- one, or an end to a pause that has one. Where as many are ready as may start at once, the next token's moment is
+-- that of a start.
 with wanted as (
   select key, turn from jsonb_array_elements_text(%(keys)s::jsonb) with ordinality as given(key, turn)
 ),
