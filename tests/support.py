@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from headway.engine.settler import Report
+from headway.engine.jobs.settler import Report
 from headway.engine.worker import Worker
 
 T = TypeVar("T")

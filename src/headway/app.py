@@ -19,8 +19,8 @@ from headway.core.schedule import Scheduled
 from headway.declared import DeclaredSchedules
 from headway.define import FlowOptions, TaskOptions, define_task
 from headway.engine import loop
-from headway.engine.scheduler import Declared
-from headway.engine.settler import Report
+from headway.engine.jobs.settler import Report
+from headway.engine.maintenance.scheduler import Declared
 from headway.engine.worker import Worker
 from headway.errors import ConfigError, UnknownTask
 from headway.failures import Which, bad_pattern_explained, check_since, failures, retry_failed

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from headway.core.clock import monotonic
 from headway.core.config import check_name
 from headway.core.duration import Duration
-from headway.engine.arrivals import concerns
+from headway.engine.notify.ready import concerns
 from headway.errors import ConfigError, DatabaseUnavailable
 from headway.pulled import PulledJob, check_lease, log
 from headway.session import Session

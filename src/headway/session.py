@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 from headway import embedded
 from headway.core.clock import Clock
 from headway.core.definition import Definition
-from headway.engine.arrivals import Arrivals
-from headway.engine.results import Results
+from headway.engine.notify.ready import Arrivals
+from headway.engine.notify.results import Results
 from headway.errors import ConfigError, UnknownTask
 from headway.settings import files, layers
 from headway.store import migrate

@@ -109,7 +109,7 @@ def test_time_is_read_in_one_place() -> None:
 
 def test_the_core_leaves_chance_to_its_callers() -> None:
     assert {place for place in _places("random") if _in(place, "core")} == set()
-    assert "engine/executor.py" in _places("random")
+    assert "engine/running/executor.py" in _places("random")
 
 
 def test_the_wire_format_is_written_and_read_in_one_place() -> None:
@@ -121,8 +121,8 @@ def test_the_wire_format_is_written_and_read_in_one_place() -> None:
 
 _START_TASKS = {
     "engine/service.py",  # the loop of a service
-    "engine/executor.py",  # a job
-    "engine/batches.py",  # a call for several jobs
+    "engine/running/executor.py",  # a job
+    "engine/running/batches.py",  # a call for several jobs
     "engine/supervisor.py",  # a worker process
 }
 
@@ -156,7 +156,7 @@ def test_settings_are_read_from_files_and_the_environment_in_one_place() -> None
     others = {place for place in asking if _in(place, "embedded")} | {
         "cli/loading.py",
         "engine/supervisor.py",
-        "engine/systemd.py",
+        "engine/health/systemd.py",
     }
     assert asking - others == {"settings/environment.py"}
 

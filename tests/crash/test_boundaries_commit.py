@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from headway import Context, Headway, Key
-from headway.engine.settler import Report
+from headway.engine.jobs.settler import Report
 from tests.crash.boundary import COMMIT
 from tests.crash.count import assert_each_finished_once, unfinished
 from tests.crash.proxy import Proxy

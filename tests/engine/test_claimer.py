@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.engine.claimer import Claimer, Plan
+from headway.engine.claiming.planner import Claimer, Plan
 from headway.store.rows import Claim, Lane, Lanes
 
 POLL = 3600.0
@@ -86,7 +86,7 @@ class Desk:
 @pytest.fixture(autouse=True)
 def _looks_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """How long a look took in the test says nothing of how long to wait for the next."""
-    monkeypatch.setattr("headway.engine.scan._SHARE", 0)
+    monkeypatch.setattr("headway.engine.claiming.scan._SHARE", 0)
 
 
 def _claim(queue: str, priority: int, task: str) -> Claim:

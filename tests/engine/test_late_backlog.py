@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import Headway
-from headway.engine import claimer as claiming
-from headway.engine import limits, scan
-from headway.engine.claimer import Claimer, Plan
+from headway.engine.claiming import limits, scan
+from headway.engine.claiming import planner as claiming
+from headway.engine.claiming.planner import Claimer, Plan
 from headway.store.rows import Claim, Lane, Lanes
 
 _POLL = 5.0

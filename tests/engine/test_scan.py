@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway.engine import scan
-from headway.engine.scan import ScanBudget
+from headway.engine.claiming import scan
+from headway.engine.claiming.scan import ScanBudget
 
 
 class Time:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.engine.turns import Turns
+from headway.engine.claiming.fair_share import Turns
 
 
 def _serve(

@@ -238,7 +238,7 @@ async def test_a_database_that_is_away_is_not_ready_and_what_the_worker_knows_is
 async def test_a_database_that_does_not_answer_holds_nobody_up(
     dsn: str, schema: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.sight._PATIENCE", 0.3)
+    monkeypatch.setattr("headway.engine.health.probe._PATIENCE", 0.3)
     caplog.set_level("INFO", "headway.worker")
     with Proxy(dsn) as proxy:
         hw = Headway(proxy.dsn, schema=schema)

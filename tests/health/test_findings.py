@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from headway.engine import metrics, sight
-from headway.engine.health import Vitals, alive, is_well, ready
-from headway.engine.sight import Sight
+from headway.engine.health import metrics
+from headway.engine.health import probe as sight
+from headway.engine.health.probe import Sight
+from headway.engine.health.state import Vitals, alive, is_well, ready
 from headway.store import controls as controls_of
 from headway.store.controls import ControlRow
 from headway.store.rows import QueueMetrics

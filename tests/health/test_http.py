@@ -9,8 +9,8 @@ from http import HTTPStatus
 import pytest
 
 from headway.core.address import Address, parse_address
-from headway.engine import http
-from headway.engine.http import Answer, HttpServer
+from headway.engine.health import http
+from headway.engine.health.http import Answer, HttpServer
 from headway.errors import ConfigError
 from tests.health.ask import Reply, get, say
 from tests.support import eventually

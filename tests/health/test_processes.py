@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from headway.core.address import Address
-from headway.engine.http import bind
+from headway.engine.health.http import bind
 from headway.errors import ConfigError
 from tests.fixtures.processes import WorkerProcess
 from tests.health.ask import get_blocking

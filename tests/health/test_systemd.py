@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from headway.engine.systemd import Systemd
+from headway.engine.health.systemd import Systemd
 from tests.cli.conftest import APP
 from tests.support import DEADLINE, eventually
 
@@ -75,7 +75,7 @@ async def test_a_heartbeat_that_is_stuck_is_not_called_well(
     monkeypatch.setenv("NOTIFY_SOCKET", ear.name)
     monkeypatch.setenv("WATCHDOG_USEC", "300000")
     monkeypatch.delenv("WATCHDOG_PID", raising=False)
-    monkeypatch.setattr("headway.engine.health._SLOWEST_TURN", -1e9)
+    monkeypatch.setattr("headway.engine.health.state._SLOWEST_TURN", -1e9)
     running = start()
     await asyncio.to_thread(ear.until, "READY=1")
     await running.stop()

@@ -16,7 +16,7 @@ import pytest
 from headway import Headway, Job
 from headway.core import codec
 from headway.core.clock import Clock
-from headway.engine.handover import HandOver
+from headway.engine.keys.handoff import HandOver
 from headway.errors import DatabaseUnavailable
 from headway.store.connect import Target
 from headway.store.link import Link

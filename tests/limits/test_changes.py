@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from headway import Headway, Limit
-from headway.engine import duties
-from headway.engine.sweeps import sweeps
+from headway.engine.maintenance import leader as duties
+from headway.engine.maintenance.sweeps import sweeps
 from tests.limits.record import Record
 from tests.support import Running, eventually
 

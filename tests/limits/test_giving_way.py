@@ -11,8 +11,8 @@ import pytest
 
 from headway import Headway, Key, Limit
 from headway.core.clock import monotonic
-from headway.engine import admitter as admitter_module
-from headway.engine.admitter import Admitter
+from headway.engine.keys import admitter as admitter_module
+from headway.engine.keys.admitter import Admitter
 from headway.store.link import Link
 from headway.store.statement import Statement
 from tests.limits.record import Record

@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 
 from headway import Headway
 from headway.core.clock import Clock
-from headway.engine.census import Census
+from headway.engine.maintenance.job_counts import Census
 from headway.store import migrate
 from headway.store.connect import Target
 from headway.store.link import Link

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headway.engine.arrivals import Arrivals
+from headway.engine.notify.ready import Arrivals
 
 
 @pytest.fixture

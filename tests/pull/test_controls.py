@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway import Headway, PulledJob
-from headway.engine.arrivals import concerns
+from headway.engine.notify.ready import concerns
 from tests.sql.hand import Hand
 from tests.support import DEADLINE
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.engine import results as results_module
+from headway.engine.notify import results as results_module
 from headway.errors import DatabaseError, DatabaseUnavailable, ResultTimeout
 from headway.store.connect import Target
 from headway.store.listen import Deaf, Listener

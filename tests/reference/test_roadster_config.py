@@ -17,7 +17,7 @@ from headway import Headway
 from headway.cli.root import root
 from headway.core.clock import wall
 from headway.core.config import WorkerOptions
-from headway.engine.health import alive
+from headway.engine.health.state import alive
 from headway.errors import ConfigError
 from headway.settings.layers import Settings, load
 from headway.settings.notation import read_queues

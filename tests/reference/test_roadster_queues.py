@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from headway import Headway, WorkerOptions
-from headway.engine.turns import Turns
+from headway.engine.claiming.fair_share import Turns
 from headway.errors import ConfigError
 from tests.reference.scenes import work_of
 from tests.support import DEADLINE, eventually

@@ -10,8 +10,8 @@ import psycopg
 
 from headway import Headway
 from headway.core.clock import monotonic
+from headway.engine.maintenance.sweeps import sweeps
 from headway.engine.service import Service
-from headway.engine.sweeps import sweeps
 from headway.errors import DatabaseUnavailable
 from headway.store import fleet, jobs
 from headway.store.jobs import Settled

@@ -8,7 +8,7 @@ from headway.cli.person import pause_in_words
 from headway.core.duration import in_words
 from headway.core.finding import Finding
 from headway.core.limits import in_words as limits_in_words
-from headway.engine.sight import clock_finding
+from headway.engine.health.probe import clock_finding
 from headway.errors import SchemaMismatch
 from headway.store.controls import ControlRow
 from headway.store.rows import QueueRow, ServerRow, WorkerRow

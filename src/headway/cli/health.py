@@ -18,7 +18,7 @@ from headway.cli.output import clean, console, print_json
 from headway.core.clock import monotonic, wall
 from headway.core.duration import optional_seconds
 from headway.core.finding import Finding
-from headway.engine.sight import skew
+from headway.engine.health.probe import skew
 from headway.errors import DatabaseUnavailable, HeadwayError, SchemaMismatch
 from headway.store import controls, inspect, migrate
 

@@ -21,7 +21,7 @@ from headway.core.address import parse_address
 from headway.core.clock import monotonic
 from headway.core.duration import seconds
 from headway.engine import logs, loop
-from headway.engine.http import check_free
+from headway.engine.health.http import check_free
 from headway.engine.supervisor import DRAINED, Leash, Supervisor
 from headway.settings.layers import load
 from headway.settings.notation import read_queues

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable
 
 from headway.core.clock import Clock, monotonic
-from headway.engine.executor import Executor
+from headway.engine.running.executor import Executor
 from headway.engine.service import Service, log
 from headway.store import fleet, jobs
 from headway.store.link import Link

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.engine.executor import Executor
+from headway.engine.jobs.settler import Settler
+from headway.engine.running.executor import Executor
 from headway.engine.service import Service
-from headway.engine.settler import Settler
 from headway.store.link import Link
 from headway.store.statement import Statement
 

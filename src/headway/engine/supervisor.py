@@ -16,8 +16,8 @@ from asyncio.subprocess import Process
 from collections.abc import Callable, Generator, Sequence
 
 from headway.core.clock import monotonic
+from headway.engine.health.systemd import NAMES, Systemd
 from headway.engine.service import Service
-from headway.engine.systemd import NAMES, Systemd
 
 log = logging.getLogger("headway.supervisor")
 

@@ -18,23 +18,23 @@ from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
-from headway.engine.books import Books
-from headway.engine.claimer import Claimer
-from headway.engine.duties import Duties
-from headway.engine.exchange import Exchange
-from headway.engine.executor import Executor
-from headway.engine.health import Health
+from headway.engine.claiming.fair_share import EVERY
+from headway.engine.claiming.planner import Claimer
+from headway.engine.claiming.slots import check_batches, slots_of
+from headway.engine.health.observers import Observers
+from headway.engine.health.state import Health
 from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
 from headway.engine.idle import IdleWatch
-from headway.engine.invoke import Overrides
-from headway.engine.notes import Notes
-from headway.engine.observers import Observers
-from headway.engine.scheduler import Declarations, Declared
+from headway.engine.jobs.round_trip import Exchange
+from headway.engine.jobs.settler import Report
+from headway.engine.maintenance.leader import Duties
+from headway.engine.maintenance.scheduler import Declarations, Declared
+from headway.engine.notify.work import Wake
+from headway.engine.running.executor import Executor
+from headway.engine.running.invoke import Overrides
+from headway.engine.running.progress import Notes
+from headway.engine.running.transactional import Books
 from headway.engine.service import Service, log
-from headway.engine.settler import Report
-from headway.engine.slots import check_batches, slots_of
-from headway.engine.turns import EVERY
-from headway.engine.wake import Wake
 from headway.errors import ConfigError
 from headway.store import controls, fleet, jobs
 from headway.store.connect import Target

@@ -20,7 +20,7 @@ from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.flow import Advance
 from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned
-from headway.engine.child import serve
+from headway.engine.running.child import serve
 from headway.errors import Snooze
 from headway.store.documents import NewJob
 from headway.store.rows import Claim

@@ -16,11 +16,12 @@ from headway.core import codec
 from headway.core.address import Address
 from headway.core.clock import Clock
 from headway.core.finding import Finding
-from headway.engine import metrics, sight
-from headway.engine.health import Health, alive, is_well, ready
-from headway.engine.http import Answer, HttpServer, bind
+from headway.engine.health import metrics
+from headway.engine.health import probe as sight
+from headway.engine.health.http import Answer, HttpServer, bind
+from headway.engine.health.probe import Lookout
+from headway.engine.health.state import Health, alive, is_well, ready
 from headway.engine.service import log
-from headway.engine.sight import Lookout
 from headway.store.connect import Target
 
 _JSON = "application/json"

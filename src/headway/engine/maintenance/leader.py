@@ -12,12 +12,12 @@ from collections.abc import Callable
 from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.duration import seconds
-from headway.engine.admitter import Admitter
-from headway.engine.census import Census
-from headway.engine.handover import HandOver
-from headway.engine.scheduler import Scheduler
+from headway.engine.keys.admitter import Admitter
+from headway.engine.keys.handoff import HandOver
+from headway.engine.maintenance.job_counts import Census
+from headway.engine.maintenance.scheduler import Scheduler
+from headway.engine.maintenance.sweeps import Promoter, Sweeper, sweeps
 from headway.engine.service import Service
-from headway.engine.sweeps import Promoter, Sweeper, sweeps
 from headway.store.connect import Target
 from headway.store.link import Link
 from headway.store.rows import Lane

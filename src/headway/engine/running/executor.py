@@ -13,11 +13,11 @@ from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Verdict, decide
-from headway.engine.attempt import Handlers
-from headway.engine.books import Booked, Books
-from headway.engine.invoke import Overrides
-from headway.engine.running import Reason, Running
-from headway.engine.settler import Settler
+from headway.engine.jobs.settler import Settler
+from headway.engine.running.attempt import Handlers
+from headway.engine.running.invoke import Overrides
+from headway.engine.running.job import Reason, Running
+from headway.engine.running.transactional import Booked, Books
 from headway.store.rows import Claim
 
 log = logging.getLogger("headway.worker")

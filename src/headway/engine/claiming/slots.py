@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
-from headway.engine.turns import EVERY
+from headway.engine.claiming.fair_share import EVERY
 
 
 def slots_of(definitions: Mapping[str, Definition], processes: int) -> dict[str, int]:

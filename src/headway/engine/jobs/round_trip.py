@@ -19,12 +19,12 @@ from typing import Any
 
 from headway.core.clock import Clock, monotonic
 from headway.core.verdict import RELEASE
-from headway.engine.claimer import Claimer, Plan
-from headway.engine.executor import Executor
-from headway.engine.handover import Freed, HandOver
-from headway.engine.limits import LimitName
+from headway.engine.claiming.limits import LimitName
+from headway.engine.claiming.planner import Claimer, Plan
+from headway.engine.jobs.settler import Batch, Settler
+from headway.engine.keys.handoff import Freed, HandOver
+from headway.engine.running.executor import Executor
 from headway.engine.service import Service, log
-from headway.engine.settler import Batch, Settler
 from headway.errors import HeadwayError
 from headway.store import controls, jobs
 from headway.store.faults import is_about_data

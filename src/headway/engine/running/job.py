@@ -12,7 +12,7 @@ from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.retry import Retry
 from headway.core.verdict import Broke, Outcome, Raised, Stopped
-from headway.engine.threads import Abandoned
+from headway.engine.running.threads import Abandoned
 from headway.store.rows import Claim
 
 Reason = Literal["timeout", "cancel", "lost", "shutdown"]

@@ -15,13 +15,13 @@ from headway.core.clock import wall
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Moved, Outcome, Returned
-from headway.engine.batches import Batches
-from headway.engine.books import Booked, Books
-from headway.engine.invoke import Injector, Overrides
-from headway.engine.processes import Processes
-from headway.engine.returned import outcome_of, state_of
-from headway.engine.running import Reason, Running, ended_by
-from headway.engine.threads import Abandoned, Threads
+from headway.engine.running.batches import Batches
+from headway.engine.running.invoke import Injector, Overrides
+from headway.engine.running.job import Reason, Running, ended_by
+from headway.engine.running.outcomes import outcome_of, state_of
+from headway.engine.running.processes import Processes
+from headway.engine.running.threads import Abandoned, Threads
+from headway.engine.running.transactional import Booked, Books
 from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from headway.core.address import parse_address
 from headway.core.clock import Clock
-from headway.engine.endpoint import Endpoint
-from headway.engine.health import Health
-from headway.engine.pulse import Pulse
-from headway.engine.systemd import Systemd
+from headway.engine.health.endpoint import Endpoint
+from headway.engine.health.pulse import Pulse
+from headway.engine.health.state import Health
+from headway.engine.health.systemd import Systemd
 from headway.store.connect import Target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from headway.engine.ear import Ear
+from headway.engine.notify.listener import Ear
 from headway.store.connect import Target
 from headway.store.listen import patience
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from headway.engine.ear import Ear
+from headway.engine.notify.listener import Ear
 from headway.store.connect import Target
 
 

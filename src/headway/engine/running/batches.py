@@ -22,7 +22,7 @@ from headway.core.batch import Batch
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
-from headway.engine.running import Reason, Running, ended_by
+from headway.engine.running.job import Reason, Running, ended_by
 from headway.store.rows import Claim
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.clock import Clock, monotonic
-from headway.engine.scan import ScanBudget
+from headway.engine.claiming.scan import ScanBudget
 from headway.engine.service import Service, log
 from headway.store import controls, counts, fleet, jobs
 from headway.store.connect import Target

@@ -21,8 +21,8 @@ from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.duration import seconds
 from headway.core.verdict import Broke, Moved, Returned
-from headway.engine.invoke import Injector
-from headway.engine.returned import outcome_of, state_of
+from headway.engine.running.invoke import Injector
+from headway.engine.running.outcomes import outcome_of, state_of
 from headway.errors import Fatal, InvalidInput, Snooze
 
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 
 from headway.core.clock import monotonic
-from headway.engine.limits import LimitName, Limits, Line
-from headway.engine.scan import ScanBudget
-from headway.engine.turns import EVERY, Turns
+from headway.engine.claiming.fair_share import EVERY, Turns
+from headway.engine.claiming.limits import LimitName, Limits, Line
+from headway.engine.claiming.scan import ScanBudget
 from headway.store import jobs
 from headway.store.controls import ControlRow, LockedLimit
 from headway.store.documents import Ask, Share

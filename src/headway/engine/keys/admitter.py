@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 from headway.core.clock import Clock, monotonic
-from headway.engine.scan import ScanBudget
-from headway.engine.sweeps import Duty
+from headway.engine.claiming.scan import ScanBudget
+from headway.engine.maintenance.sweeps import Duty
 from headway.store import controls, jobs
 from headway.store.link import Link
 from headway.store.rows import Admission, Lane

@@ -15,8 +15,8 @@ from headway.core.clock import Clock, monotonic
 from headway.core.config import CleanUp
 from headway.core.firing import Plan, jittered, plan, written
 from headway.core.ids import new_id
+from headway.engine.maintenance.sweeps import Duty
 from headway.engine.service import Service, log
-from headway.engine.sweeps import Duty
 from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable
 from headway.store import schedules
 from headway.store.faults import is_held_up

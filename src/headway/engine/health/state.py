@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from headway.core.clock import monotonic
 from headway.core.duration import in_words
 from headway.core.finding import Finding
-from headway.engine.exchange import Exchange
-from headway.engine.executor import Executor
 from headway.engine.heartbeat import Heartbeat
+from headway.engine.jobs.round_trip import Exchange
+from headway.engine.running.executor import Executor
 from headway.engine.service import Service
 from headway.store.link import Link
 

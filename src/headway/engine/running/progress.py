@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.core.clock import monotonic
-from headway.engine.executor import Executor
+from headway.engine.running.executor import Executor
 from headway.engine.service import Service
 from headway.store import jobs
 from headway.store.link import Link

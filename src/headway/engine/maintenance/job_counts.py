@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from headway.core.clock import Clock, monotonic
-from headway.engine.scan import ScanBudget
-from headway.engine.sweeps import Duty
+from headway.engine.claiming.scan import ScanBudget
+from headway.engine.maintenance.sweeps import Duty
 from headway.store import counts
 from headway.store.link import Link
 

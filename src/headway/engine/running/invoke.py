@@ -11,7 +11,7 @@ from typing import Any
 from headway.core.context import Context
 from headway.core.depends import Dependency
 from headway.core.signature import annotation, dependencies, parameters
-from headway.engine.threads import carried
+from headway.engine.running.threads import carried
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
 

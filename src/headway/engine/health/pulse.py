@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headway.engine.health import Health, alive, is_well
+from headway.engine.health.state import Health, alive, is_well
+from headway.engine.health.systemd import Systemd
 from headway.engine.service import Service
-from headway.engine.systemd import Systemd
 
 _AT_LEAST_EVERY = 1.0
 _TURNS_PER_LEASE = 5

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from headway.core.state import FINISHED, LIVE, State
-from headway.engine.health import Vitals, alive, is_well
-from headway.engine.sight import Sight
+from headway.engine.health.probe import Sight
+from headway.engine.health.state import Vitals, alive, is_well
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

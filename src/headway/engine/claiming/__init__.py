@@ -1,0 +1,1 @@
+"""What to claim next: queues, priorities, cursors, fair shares and limits."""

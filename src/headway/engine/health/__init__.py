@@ -1,0 +1,1 @@
+"""Whether a worker is alive and ready, and who is told."""

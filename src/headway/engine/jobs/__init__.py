@@ -1,0 +1,1 @@
+"""The round trip: verdicts go to the database, claims come back."""

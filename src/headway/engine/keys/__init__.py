@@ -1,0 +1,1 @@
+"""Admission: blocked jobs become ready as room under their key becomes free."""

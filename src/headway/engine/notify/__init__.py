@@ -1,0 +1,1 @@
+"""Listeners: notifications become hints for workers and callers."""
