@@ -26,6 +26,8 @@ _SLOW = {
     "examples",
     "reference",
     "cli",
+    "engine/test_isolation.py",
+    "engine/test_isolation_faults.py",
     "engine/test_processes.py",
     "settings/test_apps.py",
     # Large payloads, many examples, many starts and stops.
@@ -46,7 +48,9 @@ _SLOW = {
     "model",
     "pull",
     "queues",
+    "roles",
     "schedules",
+    "scripted",
     "sql",
     "transactions",
 }

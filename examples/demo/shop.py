@@ -11,7 +11,7 @@ import zlib
 
 from headway import Context, Fatal, Headway, Key, Limit, Retry, Snooze
 
-hw = Headway()
+hw = Headway(embedded=True)
 
 _SOON = Retry(max_attempts=4, base="300ms", cap="2s")
 

@@ -30,7 +30,7 @@ from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.schedule import Schedule
-from headway.errors import Fatal, HeadwayError, KeyTaken, Snooze
+from headway.errors import Fatal, HeadwayError, Interrupted, KeyTaken, Snooze
 from headway.flow import Chain, Flow, Step
 from headway.handle import Job, JobStatus
 from headway.pulled import PulledJob
@@ -50,6 +50,7 @@ __all__ = [
     "Flow",
     "Headway",
     "HeadwayError",
+    "Interrupted",
     "Job",
     "JobStatus",
     "Key",

@@ -20,7 +20,7 @@ from headway.declared import DeclaredSchedules
 from headway.define import FlowOptions, TaskOptions, define_task
 from headway.engine import loop
 from headway.engine.jobs.settler import Report
-from headway.engine.maintenance.scheduler import Declared
+from headway.engine.maintenance.declarations import Declared
 from headway.engine.worker import Worker
 from headway.errors import ConfigError, UnknownTask
 from headway.failures import Which, bad_pattern_explained, check_since, failures, retry_failed
@@ -63,12 +63,14 @@ class Headway(Pulling):
         pool_size: int | None = None,
         max_payload_bytes: int | None = None,
         local: str | Path | None = None,
+        embedded: bool | None = None,
         name: str | None = None,
         schedules: CleanUp | None = None,
         worker: WorkerSettings | None = None,
     ) -> None:
         """`notify=False` leaves LISTEN/NOTIFY alone: no lock in your commits, workers poll. `worker`
-        are options for every worker of the app that is not told otherwise. `schedules` says what
+        are options for every worker of the app that is not told otherwise. `embedded=False` refuses to
+        go on without a database that is named. `schedules` says what
         becomes of those that the code declared and declares no more, under the app's `name`."""
         self.session = Session(
             of_app(
@@ -80,14 +82,22 @@ class Headway(Pulling):
                 pool_size=pool_size,
                 max_payload_bytes=max_payload_bytes,
                 local=local,
+                embedded=embedded,
                 name=name,
                 schedules=schedules,
             )
         )
         self.tasks: dict[str, Task[..., Any] | Flow[Any]] = {}
         self._declared = DeclaredSchedules()
-        self.dependency_overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    @property
+    def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:
         """For tests: what to call instead of a function given to `Depends`."""
+        return self.session.overrides
+
+    @dependency_overrides.setter
+    def dependency_overrides(self, overrides: dict[Callable[..., Any], Callable[..., Any]]) -> None:
+        self.session.overrides = overrides
 
     @property
     def dsn(self) -> str:

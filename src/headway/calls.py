@@ -8,13 +8,15 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from headway.core import codec
-from headway.core.config import check_name, check_priority
+from headway.core.config import check_priority
 from headway.core.definition import Definition
 from headway.core.duration import Duration, optional_seconds, seconds
 from headway.core.ids import new_id
 from headway.core.keys import By, Key, Unique, as_key, as_unique
 from headway.core.limits import BY_LIMIT
-from headway.core.retry import Retry
+from headway.core.moments import check_moment
+from headway.core.names import check_name
+from headway.core.retry import Retry, as_retry
 from headway.errors import ConfigError, InvalidInput
 from headway.store.documents import NewJob
 
@@ -33,7 +35,7 @@ class CallOptions(TypedDict, total=False):
     priority: int | None
     queue: str | None
     timeout: Duration | None
-    retry: Retry | None
+    retry: Retry | int | None
     headers: Mapping[str, str] | None
     ttl: Duration | None
     """Expires if it waits for longer."""
@@ -69,7 +71,10 @@ class Options:
         for name in given:
             if name not in known:
                 raise ConfigError(f"using() has no option {name!r}; it takes {', '.join(known)}")
-        return cls(**given)
+        options = dict(given)
+        if "retry" in options:
+            options["retry"] = as_retry(options["retry"])
+        return cls(**options)
 
     def __post_init__(self) -> None:
         optional_seconds(self.delay, name="delay")
@@ -77,16 +82,16 @@ class Options:
         optional_seconds(self.ttl, name="ttl")
         if self.delay is not None and self.at is not None:
             raise ConfigError("delay and at both say when; give one of them")
-        if self.at is not None and not isinstance(self.at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"at={self.at!r} is not a datetime")
-        if self.at is not None and self.at.utcoffset() is None:
-            raise ConfigError(f"at={self.at!r} has no time zone; give it one, e.g. tzinfo=UTC")
+        if self.at is not None:
+            check_moment(self.at, "at")
         if self.priority is not None:
             check_priority(self.priority)
         if self.queue is not None:
             check_name(self.queue, "queue")
         as_key(self.concurrency_key)
         as_unique(self.unique)
+        if self.headers is not None and not isinstance(self.headers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"headers={self.headers!r} is not a mapping of texts")
         for name, value in (self.headers or {}).items():
             if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidInput(f"header {name!r} must be text with a text value")
@@ -111,7 +116,12 @@ def new_job(
     """The job of a call. An option is the step's own, else the call's, else the task's or flow's."""
     arguments = definition.bind(args, kwargs)
     encoded = definition.encode(arguments)
-    codec.check_size(encoded, most_bytes, f"the input of {definition.handler}")
+    what = f"the input of {definition.handler}"
+    if options.headers:
+        what += " with its headers"
+        codec.check_size(encoded + codec.encode(dict(options.headers)), most_bytes, what)
+    else:
+        codec.check_size(encoded, most_bytes, what)
     retry: Retry = _chosen("retry", definition, options)
     job = NewJob(
         id=str(new_id()),

@@ -6,10 +6,11 @@ import builtins
 from datetime import datetime
 
 from headway.core.clock import wall
-from headway.core.config import check_name
 from headway.core.duration import Duration, optional_seconds
 from headway.core.keys import check_full_name
 from headway.core.limits import Limit
+from headway.core.moments import check_moment
+from headway.core.names import check_name
 from headway.errors import ConfigError
 from headway.session import Session
 from headway.store import controls
@@ -32,7 +33,9 @@ class Controls:
 
     async def list(self) -> builtins.list[ControlRow]:
         """Every pause and limit there is."""
-        found = await self._session.client.run(controls.read(self._session.clock.now()))
+        found = await (await self._session.ready_client()).run(
+            controls.read(self._session.clock.now())
+        )
         return [row for row in found if row.says_something]
 
     def list_sync(self) -> builtins.list[ControlRow]:
@@ -51,7 +54,9 @@ class Controls:
         until: Until = None,
     ) -> None:
         """Stops claims of it; running jobs go on. A flow's name pauses all its steps."""
-        await self._session.client.run(self._pause(queue, task, key, reason, by, until))
+        await (await self._session.ready_client()).run(
+            self._pause(queue, task, key, reason, by, until)
+        )
 
     def pause_sync(
         self,
@@ -70,7 +75,7 @@ class Controls:
         self, *, queue: str | None = None, task: str | None = None, key: str | None = None
     ) -> bool:
         """Opens it; false if it was not paused."""
-        return await self._session.client.run(self._resume(queue, task, key))
+        return await (await self._session.ready_client()).run(self._resume(queue, task, key))
 
     def resume_sync(
         self, *, queue: str | None = None, task: str | None = None, key: str | None = None
@@ -92,9 +97,9 @@ class Controls:
         """Sets how many run at once and how many start in a time, from the next claim on, in place of
         what was set or declared; with neither it lifts the limit. `keys_of` is a task with
         `Limit(key=...)`."""
-        await self._session.client.run(
-            self._limit(queue, task, keys_of, _limit(concurrency, rate, burst), by)
-        )
+        client = await self._session.ready_client()
+        limit = self._limit(queue, task, keys_of, _limit(concurrency, rate, burst), by)
+        await client.run_all((limit, mark_limited()))
 
     def limit_sync(
         self,
@@ -108,16 +113,15 @@ class Controls:
         by: str | None = None,
     ) -> None:
         """As `limit`."""
-        self._session.client.run_sync(
-            self._limit(queue, task, keys_of, _limit(concurrency, rate, burst), by)
-        )
+        limit = self._limit(queue, task, keys_of, _limit(concurrency, rate, burst), by)
+        self._session.client.run_all_sync((limit, mark_limited()))
 
     async def reset(
         self, *, queue: str | None = None, task: str | None = None, keys_of: str | None = None
     ) -> bool:
         """Back to the limits that the code declares; false if nobody had set others."""
-        statements = self._reset(queue, task, keys_of), mark_limited()
-        reset, _ = await self._session.client.run_all(statements)
+        client = await self._session.ready_client()
+        reset, _ = await client.run_all((self._reset(queue, task, keys_of), mark_limited()))
         return bool(reset)
 
     def reset_sync(
@@ -188,9 +192,7 @@ def _limit(concurrency: int | None, rate: str | None, burst: int | None) -> Limi
 
 def _moment(until: Until, now: datetime) -> datetime | float | None:
     if isinstance(until, datetime):
-        if until.utcoffset() is None:
-            raise ConfigError(f"until={until!r} has no time zone; give it one, e.g. tzinfo=UTC")
-        if until <= now:
+        if check_moment(until, "until") <= now:
             raise ConfigError(f"until={until} has passed; give a moment to come, or leave it out")
         return until
     return optional_seconds(until, name="until")

@@ -9,12 +9,13 @@ from difflib import get_close_matches
 from typing import Any, Protocol, TypedDict
 
 from headway.core.batch import Batch
-from headway.core.config import DEFAULT_QUEUE, Retention, check_name
+from headway.core.config import DEFAULT_QUEUE, STOP_GRACE, Retention
 from headway.core.definition import Definition, ExecutorKind, Steps
 from headway.core.duration import Duration
 from headway.core.keys import By, Key, Unique, as_key, as_unique
 from headway.core.limits import Limit, as_limit
-from headway.core.retry import Retry
+from headway.core.names import check_name
+from headway.core.retry import Retry, as_retry
 from headway.core.schedule import Scheduled
 from headway.errors import ConfigError
 
@@ -33,7 +34,8 @@ class StepOptions(TypedDict, total=False):
     """Another name than the function's."""
     queue: str
     priority: int
-    retry: Retry | None
+    retry: Retry | int | None
+    """A number is that of attempts."""
     timeout: Duration | None
     delay: Duration | None
     """How long the step waits before it may run, unless `after` says otherwise."""
@@ -42,6 +44,9 @@ class StepOptions(TypedDict, total=False):
     process that can be killed."""
     slots: int | None
     """How many may run at once in one worker."""
+    stop_grace: Duration | None
+    """How long a plain function with a `Context` that is to stop may take to see `ctx.cancelled`, before
+    `Interrupted` is raised in it; "5s" if not given."""
     transaction: bool
     """Runs in a transaction, `ctx.conn`, that commits together with its success."""
     concurrency_key: By | Key | None
@@ -81,7 +86,8 @@ class FlowOptions(_Endings, total=False):
 
     queue: str
     priority: int
-    retry: Retry | None
+    retry: Retry | int | None
+    """A number is that of attempts."""
     timeout: Duration | None
     transaction: bool
     concurrency_key: By | Key | None
@@ -107,13 +113,15 @@ def define_task(
     batch = options.get("batch")
     if batch is not None and not isinstance(batch, Batch):
         raise ConfigError(f"batch {batch!r} must be a Batch, such as Batch(size=100, wait='1s')")
-    return Definition(
+    definition = Definition(
         name=options.get("name") or function.__name__,
         function=function,
         batch=batch,
         **_shared(function, options),
         **endings(options, retention),
     )
+    definition.check_parameters()
+    return definition
 
 
 def define_step(
@@ -123,7 +131,7 @@ def define_step(
     """The definition of a step; `flow` are the options of its flow."""
     check_options(StepOptions, options, f"a step of {steps.flow}")
     kept = {name: value for name, value in flow.items() if name in StepOptions.__annotations__}
-    return Definition(
+    definition = Definition(
         name=steps.flow,
         function=function,
         step=options.get("name") or function.__name__,
@@ -132,6 +140,8 @@ def define_step(
         **_shared(function, {**kept, **options}),
         **endings(flow, retention),
     )
+    definition.check_parameters()
+    return definition
 
 
 def endings(options: Mapping[str, Any], retention: Callable[[], Retention]) -> dict[str, Any]:
@@ -160,15 +170,28 @@ def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[st
     return {
         "queue": options.get("queue", DEFAULT_QUEUE),
         "priority": options.get("priority", 0),
-        "retry": options.get("retry") or Retry(),
+        "retry": as_retry(options.get("retry")) or Retry(),
         "timeout": options.get("timeout"),
         "delay": options.get("delay"),
         "executor": _executor(function, options.get("executor")),
+        "stop_grace": _stop_grace(function, options),
         "slots": options.get("slots"),
         "transaction": options.get("transaction", False),
         "key": as_key(options.get("concurrency_key")),
         "limit": as_limit(options.get("limit")),
     }
+
+
+def _stop_grace(function: Callable[..., Any], options: Mapping[str, Any]) -> Duration:
+    grace: Duration | None = options.get("stop_grace")
+    if grace is None:
+        return STOP_GRACE
+    if _executor(function, options.get("executor")) != "thread":
+        raise ConfigError(
+            f"stop_grace is for plain functions in threads; {function.__qualname__} is "
+            f"{'cancelled' if inspect.iscoroutinefunction(function) else 'killed'} at once"
+        )
+    return grace
 
 
 def _name(task: Named | str) -> str:

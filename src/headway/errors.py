@@ -20,6 +20,7 @@
     └── (raised by handlers, never by Headway itself)
         ├── Fatal              fail now, whatever attempts are left
         └── Snooze             run again later, at no cost of an attempt
+    Interrupted                (a BaseException) raised inside the thread of a handler that is to stop
 
 Messages end with what to do next. The stored kinds of failure that are not Python exceptions of a
 handler (a timeout, a crash, ...) are names in `headway.core.failure`.
@@ -144,3 +145,9 @@ class Snooze(HeadwayError):
     def __init__(self, delay: str | float | timedelta) -> None:
         super().__init__(delay)
         self.delay = delay
+
+
+class Interrupted(BaseException):
+    """Raised inside the thread of a plain handler that is to stop and did not do so within its
+    `stop_grace`. Catch it to clean up, and raise it again; it is not an Exception, so that `except
+    Exception` does not swallow it."""

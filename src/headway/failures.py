@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from headway.core.duration import Duration, seconds
 from headway.core.failure import Failure
+from headway.core.moments import check_moment
 from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable
 from headway.session import Session
 from headway.store import inspect, jobs
@@ -118,8 +119,7 @@ def moment(session: Session, since: Since | None) -> Script[datetime | None]:
 def check_since(since: Since | None) -> None:
     """Refuses what is no moment."""
     if isinstance(since, datetime):
-        if since.utcoffset() is None:
-            raise ConfigError(f"since={since!r} has no time zone; give it one, e.g. tzinfo=UTC")
+        check_moment(since, "since")
     elif since is not None:
         seconds(since, name="since")
 

@@ -17,12 +17,14 @@ from typing import (
 
 from headway.calls import Call, CallOptions, Options
 from headway.core.codec import Shape
-from headway.core.config import Retention, check_name
+from headway.core.config import Retention
 from headway.core.context import Context
 from headway.core.definition import Definition, Steps
 from headway.core.duration import Duration, seconds
 from headway.core.flow import Next
 from headway.core.keys import as_key
+from headway.core.names import check_name
+from headway.core.retry import as_retry
 from headway.define import FlowOptions, StepOptions, check_options, define_step, endings
 from headway.errors import ConfigError
 from headway.handle import Job
@@ -129,6 +131,7 @@ class Flow(Generic[S]):
             raise ConfigError(f"name {name!r} must not have a / in it: it parts flow and step")
         check_options(FlowOptions, options, f"flow {name}")
         endings(options, retention)
+        as_retry(options.get("retry"))
         self._session = session
         self._options = options
         self._retention = retention

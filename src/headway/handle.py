@@ -14,7 +14,14 @@ from headway.core.definition import Definition
 from headway.core.duration import Duration, optional_seconds
 from headway.core.failure import Envelope
 from headway.core.state import State
-from headway.errors import JobCancelled, JobExpired, JobFailed, JobNotFound, ResultTimeout
+from headway.errors import (
+    DatabaseUnavailable,
+    JobCancelled,
+    JobExpired,
+    JobFailed,
+    JobNotFound,
+    ResultTimeout,
+)
 from headway.session import Session
 from headway.store import inspect, scripts
 from headway.store.rows import AttemptRow, JobRow, OutcomeRow
@@ -106,7 +113,7 @@ class Job(Generic[R]):
 
     async def status(self) -> JobStatus:
         """What is known of it now; JobNotFound if it does not exist."""
-        return self._status(await self._session.client.run(inspect.job(self.id)))
+        return self._status(await (await self._session.ready_client()).run(inspect.job(self.id)))
 
     def status_sync(self) -> JobStatus:
         """As `status`."""
@@ -114,7 +121,7 @@ class Job(Generic[R]):
 
     async def history(self) -> list[AttemptRow]:
         """Every attempt that failed and every step of a flow that was done, oldest first."""
-        return await self._session.client.run(inspect.attempts(self.id))
+        return await (await self._session.ready_client()).run(inspect.attempts(self.id))
 
     def history_sync(self) -> list[AttemptRow]:
         """As `history`."""
@@ -130,7 +137,7 @@ class Job(Generic[R]):
 
     async def cancel(self) -> bool:
         """Cancels it while it waits, or has its worker stop it; false if it had ended already."""
-        return await self._session.client.play(self._cancel())
+        return await (await self._session.ready_client()).play(self._cancel())
 
     def cancel_sync(self) -> bool:
         """As `cancel`."""
@@ -143,7 +150,7 @@ class Job(Generic[R]):
         that it had there. False if there is nothing to repeat: it waits already, runs, succeeded, or
         has never been at that step.
         """
-        return await self._session.client.play(self._revive(from_step))
+        return await (await self._session.ready_client()).play(self._revive(from_step))
 
     def retry_sync(self, from_step: str | None = None) -> bool:
         """As `retry`."""
@@ -155,7 +162,7 @@ class Job(Generic[R]):
         False if it runs or has succeeded. Its keys stay as they were made. `check=False` is for a
         task that this app does not know.
         """
-        return await self._session.client.play(self._edit(input, check))
+        return await (await self._session.ready_client()).play(self._edit(input, check))
 
     def edit_sync(self, input: Mapping[str, Any], *, check: bool = True) -> bool:  # noqa: A002
         """As `edit`."""
@@ -167,27 +174,31 @@ class Job(Generic[R]):
         The wait is ended by a notification from whoever ends the job.
         """
         session, wait = self._session, _Wait(self.id, timeout)
-        outcome = await session.client.play(scripts.ended(self.id))
-        if outcome is not None:
-            return self._result(outcome)
-        results = await session.results()
-        outcome = await session.client.play(scripts.await_end(self.id, session.clock.now()))
-        while outcome is None:
-            await results.wait(str(self.id), wait.tries, wait.left())
-            outcome = await session.client.play(scripts.ended(self.id))
+        client = await session.ready_client()
+        with wait:
+            outcome = await client.play(scripts.ended(self.id), wait.until)
+            if outcome is None:
+                results = await session.results(wait.left)
+                waiting = scripts.await_end(self.id, session.clock.now())
+                outcome = await client.play(waiting, wait.until)
+                while outcome is None:
+                    await results.wait(str(self.id), wait.again(), wait.left)
+                    outcome = await client.play(scripts.ended(self.id), wait.until)
         return self._result(outcome)
 
     def result_sync(self, timeout: Duration | None = None) -> R:
         """As `result`."""
         session, wait = self._session, _Wait(self.id, timeout)
-        outcome = session.client.play_sync(scripts.ended(self.id))
-        if outcome is not None:
-            return self._result(outcome)
-        with session.ear() as ear:
-            outcome = session.client.play_sync(scripts.await_end(self.id, session.clock.now()))
-            while outcome is None:
-                ear.wait(str(self.id), wait.tries, wait.left())
-                outcome = session.client.play_sync(scripts.ended(self.id))
+        client = session.client
+        with wait:
+            outcome = client.play_sync(scripts.ended(self.id), wait.until)
+            if outcome is None:
+                with session.ear(wait.left) as ear:
+                    waiting = scripts.await_end(self.id, session.clock.now())
+                    outcome = client.play_sync(waiting, wait.until)
+                    while outcome is None:
+                        ear.wait(str(self.id), wait.again(), wait.left)
+                        outcome = client.play_sync(scripts.ended(self.id), wait.until)
         return self._result(outcome)
 
     def _cancel(self) -> scripts.Script[bool]:
@@ -223,24 +234,36 @@ class Job(Generic[R]):
 
 
 class _Wait:
-    """How long someone has waited and may still."""
+    """How long someone has waited and may still. Raises `ResultTimeout` when the time is up."""
 
     def __init__(self, job_id: UUID, timeout: Duration | None) -> None:
         self._job_id = job_id
         self._timeout = timeout
         limit = optional_seconds(timeout, name="timeout")
-        self._until = None if limit is None else monotonic() + limit
-        self.tries = 0
+        self.until = None if limit is None else monotonic() + limit
+        self._tries = 0
 
+    @property
     def left(self) -> float | None:
-        """Seconds left; counts a try, and raises when there are none."""
-        self.tries += 1
-        if self._until is None:
-            return None
-        left = self._until - monotonic()
-        if left <= 0:
-            raise ResultTimeout(
-                f"job {self._job_id} did not finish within {self._timeout}; it goes on, and its "
-                "result can be asked for again"
-            )
-        return left
+        """Return the seconds left; None without a limit."""
+        return None if self.until is None else max(self.until - monotonic(), 0.0)
+
+    def again(self) -> int:
+        """Return how many waits there were, and count another."""
+        if self.left == 0:
+            raise self._too_late()
+        self._tries += 1
+        return self._tries - 1
+
+    def __enter__(self) -> _Wait:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DatabaseUnavailable) and self.left == 0:
+            raise self._too_late(f"; the database could not be reached: {error}") from error
+
+    def _too_late(self, why: str = "") -> ResultTimeout:
+        return ResultTimeout(
+            f"job {self._job_id} did not finish within {self._timeout}; it goes on, and its "
+            f"result can be asked for again{why}"
+        )

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.core.clock import monotonic
-from headway.core.config import check_name
 from headway.core.duration import Duration
+from headway.core.names import check_name
 from headway.engine.notify.ready import concerns
 from headway.errors import ConfigError, DatabaseUnavailable
 from headway.pulled import PulledJob, check_lease, log

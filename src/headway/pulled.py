@@ -16,7 +16,7 @@ from headway.core.duration import Duration, optional_seconds, seconds
 from headway.core.failure import storable
 from headway.errors import ConfigError, DatabaseUnavailable, Fatal, Snooze
 from headway.session import Session
-from headway.store import pulls
+from headway.store import pulls, scripts
 from headway.store.pulls import PullRow
 from headway.store.statement import Statement
 
@@ -71,9 +71,9 @@ class PulledJob:
             row.attempt,
             row.max_attempts,
             row.priority,
-            codec.decode(row.input),
-            None if row.headers is None else codec.decode(row.headers),
-            None if row.carried is None else codec.decode(row.carried),
+            codec.readable(row.input),
+            None if row.headers is None else codec.readable(row.headers),
+            None if row.carried is None else codec.readable(row.carried),
             row.key,
             lease,
             _session=session,
@@ -126,7 +126,7 @@ class PulledJob:
     async def extend(self, lease: Duration | None = None) -> bool:
         """Lengthens the lease, from now on, of this job and of those claimed with it. False means
         stop: the claim is lost, or someone cancels the job."""
-        return await self._session.client.run(self._extend(lease))
+        return await (await self._session.ready_client()).run(self._extend(lease))
 
     def extend_sync(self, lease: Duration | None = None) -> bool:
         """As `extend`."""
@@ -157,19 +157,23 @@ class PulledJob:
     async def _settle(self, statement: Statement[bool]) -> bool:
         """As soon as the database can be reached: a loop over jobs does not end because it is away. One
         that is interrupted meanwhile leaves the job to its lease."""
+        again = False
         while True:
             try:
-                return await self._run(statement)
+                return await self._run(statement, again)
             except DatabaseUnavailable as error:
+                again = True
                 log.warning("%s; job %s is settled once it can be reached again", error, self.id)
                 await asyncio.sleep(_PAUSE)
 
     def _settle_sync(self, statement: Statement[bool]) -> bool:
         """As `_settle`."""
+        again = False
         while True:
             try:
-                return self._run_sync(statement)
+                return self._run_sync(statement, again)
             except DatabaseUnavailable as error:
+                again = True
                 log.warning("%s; job %s is settled once it can be reached again", error, self.id)
                 time.sleep(_PAUSE)
 
@@ -199,13 +203,14 @@ class PulledJob:
 
     # -- statements -------------------------------------------------------------------------------
 
-    async def _run(self, statement: Statement[bool]) -> bool:
+    async def _run(self, statement: Statement[bool], again: bool = False) -> bool:
         self.settled = True
-        return await self._session.client.run(statement)
+        client = await self._session.ready_client()
+        return await client.play(scripts.settle(statement, again))
 
-    def _run_sync(self, statement: Statement[bool]) -> bool:
+    def _run_sync(self, statement: Statement[bool], again: bool = False) -> bool:
         self.settled = True
-        return self._session.client.run_sync(statement)
+        return self._session.client.play_sync(scripts.settle(statement, again))
 
     def _complete(self, result: Any) -> Statement[bool]:
         encoded = codec.check_size(

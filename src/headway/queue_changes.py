@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import overload
 
 from headway.core.clock import monotonic
-from headway.core.config import check_name
 from headway.core.duration import Duration, optional_seconds
+from headway.core.names import check_name
 from headway.errors import ConfigError
 from headway.session import Session
 from headway.store import bulk, controls, inspect
@@ -40,7 +40,7 @@ class QueueChanges:
         >>> (await hw.queues.metrics("mail")).ready         # doctest: +SKIP
         12
         """
-        found = await self._session.client.run(self._metrics(queue))
+        found = await (await self._session.ready_client()).run(self._metrics(queue))
         return found if queue is None else found[0]
 
     @overload
@@ -56,7 +56,7 @@ class QueueChanges:
 
     async def parked(self, queue: str, *, task: str | None = None) -> list[Parked]:
         """What waits in a queue, by task and state: what `purge` and `move` would be about."""
-        return await self._session.client.run(self._parked(queue, task))
+        return await (await self._session.ready_client()).run(self._parked(queue, task))
 
     def parked_sync(self, queue: str, *, task: str | None = None) -> list[Parked]:
         """As `parked`."""
@@ -65,7 +65,7 @@ class QueueChanges:
     async def purge(self, queue: str, *, task: str | None = None, told: Told | None = None) -> int:
         """Cancels what waits in a queue, of all tasks or of one; how many. Running jobs go on, and so
         does what is enqueued from now on. `told` is called with how many so far."""
-        return await self._session.client.play(self._purge(queue, task, told))
+        return await (await self._session.ready_client()).play(self._purge(queue, task, told))
 
     def purge_sync(self, queue: str, *, task: str | None = None, told: Told | None = None) -> int:
         """As `purge`."""
@@ -76,7 +76,7 @@ class QueueChanges:
     ) -> int:
         """Has what waits in a queue wait in another; how many. Each keeps its state, its moment, its
         priority and its keys; what is ready goes to the end of its new queue."""
-        return await self._session.client.play(self._move(queue, to, task, told))
+        return await (await self._session.ready_client()).play(self._move(queue, to, task, told))
 
     def move_sync(
         self, queue: str, to: str, *, task: str | None = None, told: Told | None = None
@@ -97,7 +97,7 @@ class QueueChanges:
     ) -> int:
         """Pauses a queue and waits until nothing of it runs. How many still run when the time is up:
         0 if it is drained. It stays paused. `told` is called with how many run, as often as it looks."""
-        client, watch = self._session.client, _Drain(timeout, told)
+        client, watch = await self._session.ready_client(), _Drain(timeout, told)
         await client.run(self._shut(queue, reason, by))
         while True:
             rest = watch.look(await client.run(bulk.busy(queue)))

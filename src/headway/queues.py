@@ -20,7 +20,9 @@ class Queues(QueueChanges):
 
     async def list(self) -> builtins.list[QueueRow]:
         """Every queue with jobs or settings."""
-        return await self._session.client.run(inspect.queues(self._session.clock.now()))
+        return await (await self._session.ready_client()).run(
+            inspect.queues(self._session.clock.now())
+        )
 
     def list_sync(self) -> builtins.list[QueueRow]:
         """As `list`."""

@@ -15,13 +15,14 @@ from headway.core.clock import wall
 from headway.core.duration import Duration
 from headway.core.firing import CatchUp, Overlap
 from headway.core.ids import new_id
+from headway.core.moments import check_moment
 from headway.core.schedule import Schedule, check_schedule_name
 from headway.declared import Target, as_put
 from headway.errors import ConfigError, ScheduleNotFound
 from headway.flow import Flow
 from headway.handle import Job
 from headway.session import Session
-from headway.store import jobs, schedules
+from headway.store import identity, jobs, schedules
 from headway.store.schedules import ScheduleRow
 from headway.store.statement import Statement
 from headway.task import Bound
@@ -43,10 +44,8 @@ def preview(
     2026-03-30 02:30:00+02:00
     """
     schedule = spec if isinstance(spec, Schedule) else Schedule(spec)
-    if after is not None and not isinstance(after, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"after={after!r} is not a datetime")
-    if after is not None and after.utcoffset() is None:
-        raise ConfigError(f"after={after!r} has no time zone; give it one, e.g. tzinfo=UTC")
+    if after is not None:
+        check_moment(after, "after")
     begin = after or wall()
     return _upcoming(cron.parse(schedule.spec), begin, begin, schedule.ends, count)
 
@@ -110,8 +109,7 @@ class Schedules:
         `task` is a task, a flow, the name of one, or `task.using(...)`; the rest is as of `Schedule`.
         """
         schedule = Schedule(spec, name, input, catch_up, most, overlap, jitter, ends)
-        client = await self._session.ready_client()
-        answer = await client.run(self._put(schedule, task), conn)
+        answer = await self._run_in(conn, self._put(schedule, task))
         self._check_put(schedule, answer)
 
     def put_sync(
@@ -130,19 +128,17 @@ class Schedules:
     ) -> None:
         """As `put`."""
         schedule = Schedule(spec, name, input, catch_up, most, overlap, jitter, ends)
-        client = self._session.client
-        answer = client.run_sync(self._put(schedule, task), conn)
+        answer = self._run_in_sync(conn, self._put(schedule, task))
         self._check_put(schedule, answer)
 
     async def remove(self, name: str, *, conn: Any = None) -> bool:
         """Removes a schedule; false if there was none. One that code declares is there again when the
         next worker starts."""
-        client = await self._session.ready_client()
-        return await client.run(self._remove(name), conn)
+        return await self._run_in(conn, self._remove(name))
 
     def remove_sync(self, name: str, *, conn: Any = None) -> bool:
         """As `remove`."""
-        return self._session.client.run_sync(self._remove(name), conn)
+        return self._run_in_sync(conn, self._remove(name))
 
     async def pause(self, name: str, *, reason: str | None = None, by: str | None = None) -> None:
         """Stops a schedule, also over deploys, until it is resumed; what it made goes on."""
@@ -157,7 +153,8 @@ class Schedules:
     async def resume(self, name: str) -> bool:
         """Lets a schedule go on from now; what fell into the pause is not made up for. False if it was
         not paused."""
-        return _found(name, await self._run(self._resume(name)))
+        client = await self._session.ready_client()
+        return _found(name, await client.run(self._resume(name)))
 
     def resume_sync(self, name: str) -> bool:
         """As `resume`."""
@@ -212,6 +209,23 @@ class Schedules:
 
     def _run_sync(self, statement: Statement[R]) -> R:
         return self._session.client.run_sync(statement)
+
+    async def _run_in(self, conn: Any, statement: Statement[R]) -> R:
+        """Return the answer, on a connection of the caller's if one is given."""
+        if conn is None:
+            return await self._run(statement)
+        client = await self._session.ready_client()
+        await client.run_in(conn, lambda own: [identity.read(own)])
+        answer: R = (await client.run_in(conn, lambda _: [statement]))[0]
+        return answer
+
+    def _run_in_sync(self, conn: Any, statement: Statement[R]) -> R:
+        if conn is None:
+            return self._run_sync(statement)
+        client = self._session.client
+        client.run_in_sync(conn, lambda own: [identity.read(own)])
+        answer: R = client.run_in_sync(conn, lambda _: [statement])[0]
+        return answer
 
     def _put(self, schedule: Schedule, task: Target | str) -> Statement[dict[str, bool]]:
         session = self._session

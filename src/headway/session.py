@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import multiprocessing
 import threading
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
-from weakref import WeakKeyDictionary
+from typing import Any, Protocol
 
 from headway import embedded
 from headway.core.clock import Clock
 from headway.core.definition import Definition
+from headway.engine import logs
 from headway.engine.notify.ready import Arrivals
 from headway.engine.notify.results import Results
 from headway.errors import ConfigError, UnknownTask
 from headway.settings import files, layers
-from headway.store import migrate
+from headway.store import migrate, rights
 from headway.store.client import Client
 from headway.store.connect import Target, complete_dsn
+from headway.store.dsn import Place, place_of, plain_dsn
 from headway.store.faults import DRIVER_ERRORS, translate
-from headway.store.listen import SyncListener
+from headway.store.listen import Hearing, SyncListener
+from headway.store.per_loop import PerLoop
 
 log = logging.getLogger("headway.settings")
 
@@ -37,6 +41,37 @@ class Declared(Protocol):
     def definitions(self) -> list[Definition]: ...
 
 
+class Loaded(Protocol):
+    """An app that was imported."""
+
+    @property
+    def tasks(self) -> Mapping[str, Declared]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPreparation:
+    """Makes a child process of a worker find what the worker did. It can be sent there."""
+
+    directory: Path | None
+    load_again: Callable[[], Loaded] | None
+    logging: tuple[str, logs.Format] | None
+
+    @property
+    def loads_app(self) -> bool:
+        """Whether the child gets the definitions of the whole app."""
+        return self.load_again is not None
+
+    def __call__(self) -> dict[str, Definition]:
+        """Return the app's definitions by handler; none if the app cannot be loaded again."""
+        files.look_from(self.directory)
+        if self.logging is not None:
+            logs.set_up(*self.logging)
+        if self.load_again is None:
+            return {}
+        declared = self.load_again().tasks.values()
+        return {found.handler: found for task in declared for found in task.definitions()}
+
+
 class Session:
     """One app's access to its database."""
 
@@ -44,14 +79,23 @@ class Session:
         """`code` is what the app was made with."""
         self._code = code
         self._command_line: dict[str, layers.Setting] = {}
-        self.load_again: Callable[[], object] | None = None
+        self.load_again: Callable[[], Loaded] | None = None
         """In a process of this app's worker: imports the app, and redirects it as it is here."""
+        self.may_create = True
+        """Whether an embedded server may be made, where there is none yet."""
+        self.told: Callable[[Place, Path], None] = self._log_embedded
+        """Called with an embedded server's place and data, once, when it is begun to be used."""
         self._starting = threading.Lock()
         self._server: embedded.EmbeddedServer | None = None
-        self._results: WeakKeyDictionary[asyncio.AbstractEventLoop, Results] = WeakKeyDictionary()
-        self._arrivals: WeakKeyDictionary[asyncio.AbstractEventLoop, Arrivals] = WeakKeyDictionary()
+        self._results: PerLoop[Results] = PerLoop(Results.stop, _drop)
+        self._arrivals: PerLoop[Arrivals] = PerLoop(Arrivals.stop, _drop)
+        self._hearing = Hearing()
+        self.patience: float | None = None
+        """Seconds after which a call is given up; none: the client's default."""
         self.tasks: dict[str, Declared] = {}
         """The tasks and flows of the app, by name."""
+        self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
+        """What is called instead of a function given to `Depends`."""
         self.clock = Clock()
 
     def definition(self, task: str, step: str) -> Definition:
@@ -96,21 +140,62 @@ class Session:
     def dsn(self) -> str:
         """The address in use; starts the embedded server if no other was given."""
         if (dsn := self.settings.app.database_url) is not None:
-            return dsn
+            return plain_dsn(dsn)
         with self._starting:
             if self._server is None:
-                self._server = embedded.start(Path(self.settings.app.local))
-                # A server of our own needs no one's leave to be set up.
-                migrate.run_sync(self._server.dsn, self.schema)
+                self._server = self._start_embedded()
             return self._server.dsn
+
+    def _start_embedded(self) -> embedded.EmbeddedServer:
+        allowed, local = self.settings["embedded"], Path(self.settings.app.local)
+        if not allowed.value:
+            raise ConfigError(
+                f"no database is named, and {allowed.origin} rules out an embedded one; "
+                "set HEADWAY_DATABASE_URL or DATABASE_URL"
+            )
+        if not self.may_create and not embedded.exists(local):
+            raise ConfigError(
+                f"no database is named, and there is no embedded one in {local}; give --dsn, set "
+                "HEADWAY_DATABASE_URL or DATABASE_URL, or start a worker, which makes one"
+            )
+        server = embedded.start(local)
+        try:
+            # A server of our own needs no one's leave to be set up.
+            migrate.run_sync(server.dsn, self.schema)
+        except BaseException:
+            server.close()
+            raise
+        self.told(place_of(server.dsn, self.schema, embedded=True), server.data)
+        return server
+
+    def _log_embedded(self, place: Place, data: Path) -> None:
+        """Warn, unless somebody has asked for an embedded server."""
+        asked_for = {self.settings[key].origin.layer for key in ("embedded", "local")} != {
+            "default"
+        }
+        log.log(
+            logging.INFO if asked_for else logging.WARNING,
+            "no database is named: using %s, with its data in %s; set DATABASE_URL to use another",
+            place,
+            data,
+        )
+
+    @property
+    def place(self) -> Place:
+        """The database and the schema in use, as people are told of them."""
+        return place_of(self.target.dsn, self.schema, embedded=self._server is not None)
 
     @cached_property
     def target(self) -> Target:
-        return Target(complete_dsn(self.dsn), self.schema, self.settings.app.notify)
+        dsn, server = complete_dsn(self.dsn), self._server
+        away = None if server is None else server.start_again
+        return Target(dsn, self.schema, self.settings.app.notify, away)
 
     @cached_property
     def client(self) -> Client:
-        return Client(self.target, pool_size=self.settings.app.pool_size)
+        client = Client(self.target, pool_size=self.settings.app.pool_size)
+        client.patience = self.patience
+        return client
 
     def redirect(self, *, dsn: str | None = None, schema: str | None = None) -> None:
         """Uses another database or schema than the app was made with; before anything is opened."""
@@ -120,36 +205,44 @@ class Session:
         for read in ("settings", "schema", "max_payload_bytes"):
             self.__dict__.pop(read, None)
 
-    def prepare_child(self) -> Callable[[], None]:
-        """For a process of this app's worker, which imports the app anew: makes it find what it did
-        here. It can be sent there."""
-        return partial(_prepare, self.settings.directory, self.load_again)
+    def prepare_child(self) -> ChildPreparation:
+        """Return the preparation of this app's child processes, which import the app again.
 
-    async def results(self) -> Results:
-        """Who listens for the ends of jobs on this event loop."""
-        loop = asyncio.get_running_loop()
-        if (results := self._results.get(loop)) is None:
-            results = self._results[loop] = Results(self.target, self.target.done_channel)
+        Raise ConfigError in such a child while it imports its main module: a script that starts a
+        worker without asking whether it is the main module would start another one there.
+        """
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise ConfigError(
+                "this process was started by a worker, and importing the main module would start "
+                'another worker in it; start workers under if __name__ == "__main__"'
+            )
+        return ChildPreparation(self.settings.directory, self.load_again, logs.in_use())
+
+    async def results(self, within: float | None = None) -> Results:
+        """Return who listens for the ends of jobs on this event loop, ready after `within` seconds."""
+        if (results := self._results.get()) is None:
+            results = Results(self.target, self.target.done_channel, self._hearing)
+            await self._results.put(results)
             results.start()
-        await results.ready()
+        await results.ready(within)
         return results
 
-    def ear(self) -> SyncListener:
+    def ear(self, within: float | None = None) -> SyncListener:
         """The same for one waiting thread."""
-        return SyncListener(self.target, self.target.done_channel)
+        return SyncListener(self.target, self.target.done_channel, self._hearing, within)
 
     async def arrivals(self) -> Arrivals:
-        """Who listens for jobs that become ready, on this event loop."""
-        loop = asyncio.get_running_loop()
-        if (arrivals := self._arrivals.get(loop)) is None:
-            arrivals = self._arrivals[loop] = Arrivals(self.target, self.target.work_channel)
+        """Return who listens for jobs that become ready, on this event loop."""
+        if (arrivals := self._arrivals.get()) is None:
+            arrivals = Arrivals(self.target, self.target.work_channel, self._hearing)
+            await self._arrivals.put(arrivals)
             arrivals.start()
         await arrivals.ready()
         return arrivals
 
     def arrivals_sync(self) -> SyncListener:
         """The same for one waiting thread."""
-        return SyncListener(self.target, self.target.work_channel)
+        return SyncListener(self.target, self.target.work_channel, self._hearing)
 
     async def ready_client(self) -> Client:
         """The client; what may take a while before there is one does not hold up the loop."""
@@ -163,10 +256,8 @@ class Session:
 
     async def close(self) -> None:
         """Closes what this event loop opened."""
-        loop = asyncio.get_running_loop()
-        for ear in (self._results.pop(loop, None), self._arrivals.pop(loop, None)):
-            if ear is not None:
-                await ear.stop()
+        await self._results.close()
+        await self._arrivals.close()
         if "client" in self.__dict__:
             await self.client.close()
 
@@ -187,17 +278,15 @@ class Session:
             dsn = complete_dsn(await asyncio.to_thread(lambda: self.dsn))
             return await migrate.run(dsn, self.schema, roles=roles)
         except DRIVER_ERRORS as error:
-            raise translate(error) from error
+            raise translate(error, rights.migrating(self.schema)) from error
 
     def migrate_sync(self, *, roles: bool = False) -> list[str]:
         """As `migrate`."""
         try:
             return migrate.run_sync(complete_dsn(self.dsn), self.schema, roles=roles)
         except DRIVER_ERRORS as error:
-            raise translate(error) from error
+            raise translate(error, rights.migrating(self.schema)) from error
 
 
-def _prepare(directory: Path | None, load_again: Callable[[], object] | None) -> None:
-    files.look_from(directory)
-    if load_again is not None:
-        load_again()
+def _drop(_: object) -> None:
+    """Nothing is left to do: the tasks of a closed loop are gone, and their connections with them."""

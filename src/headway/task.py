@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
+from headway import direct
 from headway.calls import Call, CallOptions, Options, chunks, new_job
 from headway.core.context import Context
 from headway.core.definition import Definition
@@ -14,6 +15,7 @@ from headway.handle import Job
 from headway.session import Session
 from headway.store import jobs
 from headway.store.documents import NewJob
+from headway.store.identity import Identity
 from headway.store.statement import Statement
 
 P = ParamSpec("P")
@@ -85,24 +87,34 @@ class Bound(Generic[P, R]):
         made = [call.job for call in calls]
         if not made:
             return []
-        client = await self._session.ready_client()
-        taken = await client.run_all(
-            self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
-        )
+        client, conn = await self._session.ready_client(), self._options.conn
+        taken: list[dict[str, str]]
+        if conn is not None:
+            taken = await client.run_in(conn, lambda place: self._statements_in(made, place))
+        else:
+            taken = await client.run_all(self._statements(made), on_repeat=[_withdraw(made)])
         return self._jobs(made, taken)
 
     def _send_sync(self, calls: Sequence[Call]) -> list[Job[R]]:
         made = [call.job for call in calls]
         if not made:
             return []
-        taken = self._session.client.run_all_sync(
-            self._statements(made), on_repeat=[_withdraw(made)], conn=self._options.conn
-        )
+        client, conn = self._session.client, self._options.conn
+        taken: list[dict[str, str]]
+        if conn is not None:
+            taken = client.run_in_sync(conn, lambda place: self._statements_in(made, place))
+        else:
+            taken = client.run_all_sync(self._statements(made), on_repeat=[_withdraw(made)])
         return self._jobs(made, taken)
 
     def _statements(self, made: list[NewJob]) -> list[Statement[dict[str, str]]]:
         target, now = self._session.target, self._session.clock.now()
         return [jobs.enqueue(target, chunk, now) for chunk in chunks(made)]
+
+    def _statements_in(self, made: list[NewJob], place: Identity) -> list[Statement[Any]]:
+        """The same on a connection of the caller's, which must lead to `place`."""
+        target, now = self._session.target, self._session.clock.now()
+        return [jobs.enqueue_in(target, chunk, now, place) for chunk in chunks(made)]
 
     def _jobs(self, made: list[NewJob], taken: list[dict[str, str]]) -> list[Job[R]]:
         """Handles in the order of the calls; of one whose unique key was taken, on who has it."""
@@ -133,8 +145,9 @@ class Wrapped(Bound[P, R]):
         return f"<{type(self).__name__} {self.definition.handler}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function itself, here and now, with everything it takes; enqueues nothing."""
-        return self.definition.function(*args, **kwargs)
+        """Calls the function itself, here and now; enqueues nothing. What `Depends` names is made for
+        the call, unless it is given; a `Context` comes from `Context.for_test(...)`."""
+        return direct.call(self.definition, self._session.overrides, args, kwargs)
 
     def using(self, **options: Unpack[CallOptions]) -> Bound[P, R]:
         """This task with options for a call; those left out are the task's.

@@ -6,7 +6,7 @@ import pytest
 
 from headway import Context, Fatal, Headway
 from headway.errors import JobCancelled
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ async def test_a_job_that_waits_is_cancelled_at_once(hw, wait, db, options) -> N
 async def test_a_job_that_runs_is_stopped(hw, wait, start) -> None:
     start()
     job = await wait.enqueue()
-    await asyncio.wait_for(wait.inside.wait(), 20)
+    await asyncio.wait_for(wait.inside.wait(), DEADLINE)
     assert await job.cancel() is True
     with pytest.raises(JobCancelled, match="cancelled while it ran"):
         await job.result(timeout="60s")
@@ -66,7 +66,7 @@ async def test_a_job_that_ended_is_left_as_it_is(hw) -> None:
 async def test_a_running_job_may_be_asked_twice(hw, wait, start) -> None:
     start()
     job = await wait.enqueue()
-    await asyncio.wait_for(wait.inside.wait(), 20)
+    await asyncio.wait_for(wait.inside.wait(), DEADLINE)
     assert await asyncio.gather(job.cancel(), job.cancel(), job.cancel())
     with pytest.raises(JobCancelled):
         await job.result(timeout="60s")
@@ -78,7 +78,7 @@ async def test_a_job_whose_worker_hears_nothing_is_stopped_by_its_heartbeat(
 ) -> None:
     start(listen=False, lease="1s")
     job = await wait.enqueue()
-    await asyncio.wait_for(wait.inside.wait(), 20)
+    await asyncio.wait_for(wait.inside.wait(), DEADLINE)
     await job.cancel()
     assert (await job.status()).cancelling or (await job.status()).finished
     with pytest.raises(JobCancelled):
@@ -99,7 +99,7 @@ async def test_a_cancelled_job_that_would_be_tried_again_is_not(hw, start) -> No
 
     start()
     job = await stubborn.enqueue()
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     await job.cancel()
     with pytest.raises(JobCancelled):
         await job.result(timeout="60s")
@@ -120,7 +120,7 @@ async def test_a_handler_that_finishes_all_the_same_keeps_its_result(hw, start) 
 
     start()
     job = await nearly_done.enqueue()
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     await job.cancel()
     assert await job.result(timeout="60s") == "saved what there was"
 

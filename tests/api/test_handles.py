@@ -7,6 +7,7 @@ import pytest
 
 from headway import Context, Headway, Job, JobStatus, Retry
 from headway.errors import JobNotFound
+from tests.support import DEADLINE
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ async def test_a_job_that_waits(hw, gate) -> None:
 async def test_a_job_that_runs(hw, gate, start) -> None:
     running = start()
     job = await gate.enqueue()
-    await asyncio.wait_for(gate.inside.wait(), 20)
+    await asyncio.wait_for(gate.inside.wait(), DEADLINE)
     status = await job.status()
     assert (status.state, status.attempt, status.worker) == ("running", 1, running.worker.id)
     assert status.started_at >= status.created_at

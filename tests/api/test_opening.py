@@ -1,18 +1,22 @@
 """When connections are opened and closed, and by whom they may be used."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import Any
 
 import psycopg
 import pytest
 
 from headway import Headway
-from headway.errors import DatabaseUnavailable
+from headway.errors import DatabaseUnavailable, ResultTimeout
 from tests.support import eventually, eventually_sync
 
 _MODULE = """
@@ -72,8 +76,10 @@ async def test_a_context_opens_and_closes(dsn: str, schema: str) -> None:
 
 
 async def test_a_context_fails_at_its_start_if_at_all() -> None:
+    hw = Headway("postgresql://nobody@127.0.0.1:1/none")
+    hw.session.patience = 0.5
     with pytest.raises(DatabaseUnavailable):
-        async with Headway("postgresql://nobody@127.0.0.1:1/none"):
+        async with hw:
             pass
 
 
@@ -121,6 +127,43 @@ def test_an_app_that_was_not_closed_works_on_the_next_loop_all_the_same(
         return (await (await task.enqueue(n)).status()).state
 
     assert [asyncio.run(use(n)) for n in range(3)] == ["ready"] * 3
+
+
+@pytest.mark.parametrize("how", ["asyncio.run", "a loop closed by hand"])
+def test_r15_loops_leave_nothing_behind_though_nobody_closed_the_app(
+    dsn: str, schema: str, how: str
+) -> None:
+    hw = named(dsn, schema, "many loops")
+
+    @hw.task
+    async def task(n: int) -> int:
+        return n
+
+    loops: list[weakref.ref[Any]] = []
+
+    async def use(n: int) -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        job = await task.enqueue(n)
+        with pytest.raises(ResultTimeout):
+            await job.result(timeout="50ms")  # starts a listener
+        async with aclosing(hw.pull("nothing")) as pulled:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(pulled), 0.05)
+
+    def by_hand(n: int) -> None:
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(use(n))
+        loop.close()
+
+    for n in range(5):
+        asyncio.run(use(n)) if how == "asyncio.run" else by_hand(n)
+    if how == "asyncio.run":
+        eventually_sync(lambda: open_connections(dsn, "many loops") == 0)
+    else:
+        asyncio.run(use(5))  # a closed loop is noticed at the next use
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * len(loops)
+    eventually_sync(lambda: open_connections(dsn, "many loops") == 0)
 
 
 async def test_an_app_is_opened_again_by_its_next_use(dsn: str, schema: str) -> None:
@@ -189,7 +232,8 @@ def test_a_forked_child_does_not_use_its_parent_s_connections(dsn: str, schema: 
 
 def backends(dsn: str, name: str) -> set[int]:
     with psycopg.connect(dsn, autocommit=True) as conn:
-        found = conn.execute("select pid from pg_stat_activity where application_name = %s", [name])
+        query = "select pid from pg_stat_activity where application_name = %s"
+        found = conn.execute(f"{query} and datname = current_database()", [name])
         return {row[0] for row in found.fetchall()}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headway import Headway
 from headway.errors import ConfigError
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def test_what_runs_when_a_queue_is_paused_goes_on(hw, start) -> None:
 
     start()
     job = await slow.enqueue()
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     await hw.queues.pause("mail")
     opened.set()
     assert await job.result(timeout="60s") == "done"

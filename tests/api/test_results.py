@@ -14,7 +14,7 @@ import pytest
 from headway import Fatal, Headway, Retry
 from headway.errors import JobCancelled, JobExpired, JobFailed, ResultTimeout
 from headway.store.client import Client
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 @dataclass
@@ -174,7 +174,7 @@ async def test_the_same_for_a_thread_that_waits(hw, start, reads) -> None:
 
     start()
     job = await slow.enqueue()
-    assert await asyncio.to_thread(job.result_sync, "20s") == 1
+    assert await asyncio.to_thread(job.result_sync, DEADLINE) == 1
     assert reads["reads/outcome"] <= 6
 
 
@@ -189,7 +189,7 @@ async def test_threads_and_loops_may_wait_for_the_same_job(hw, start) -> None:
     start()
     job = await slow.enqueue()
     waiting = [
-        *[asyncio.create_task(asyncio.to_thread(job.result_sync, "20s")) for _ in range(4)],
+        *[asyncio.create_task(asyncio.to_thread(job.result_sync, DEADLINE)) for _ in range(4)],
         *[asyncio.create_task(job.result(timeout="60s")) for _ in range(4)],
     ]
     results = await hw.session.results()
@@ -211,7 +211,7 @@ async def test_results_arrive_without_notifications_too(
         worker = asyncio.create_task(hw.run_worker(signals=False, listen=listen))
         job = await task.enqueue(3)
         assert await job.result(timeout="60s") == 3
-        assert await asyncio.to_thread((await task.enqueue(4)).result_sync, "20s") == 4
+        assert await asyncio.to_thread((await task.enqueue(4)).result_sync, DEADLINE) == 4
         worker.cancel()
         await asyncio.wait([worker])
 
@@ -228,7 +228,7 @@ async def test_a_wait_survives_the_loss_of_its_listener(hw, start, db) -> None:
     start()
     job = await slow.enqueue()
     waiting = asyncio.create_task(job.result(timeout="60s"))
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     # The last thing a listener said is its own test call.
     kill = """select pg_terminate_backend(pid) from pg_stat_activity
               where application_name = 'headway' and datname = current_database()

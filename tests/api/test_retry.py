@@ -6,7 +6,7 @@ import pytest
 
 from headway import Fatal, Headway, Retry
 from headway.errors import JobFailed
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_there_is_nothing_to_repeat_of_a_job_that_waits_runs_or_succeeded(
     job = await task.enqueue()
     assert await job.retry() is False
     start()
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     assert await job.retry() is False
     opened.set()
     await job.result(timeout="60s")

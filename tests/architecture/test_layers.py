@@ -17,6 +17,7 @@ _APP = {
     "controls",
     "declared",
     "define",
+    "direct",
     "failures",
     "flow",
     "handle",

@@ -38,7 +38,7 @@ def test_the_words_for_states_are_those_that_people_see(store: Store) -> None:
 
 def test_limits_fit_their_columns(store: Store) -> None:
     smallest, largest = -(2**15), 2**15 - 1
-    for column in ("priority", "max_attempts", "attempt"):
+    for column in ("priority", "max_attempts", "attempt", "crashes"):
         query = "select data_type from information_schema.columns where table_schema = %s and "
         query += "table_name = 'job' and column_name = %s"
         assert store.one(query, store.schema, column)["data_type"] == "smallint"
@@ -49,6 +49,7 @@ def test_limits_fit_their_columns(store: Store) -> None:
         with pytest.raises(ConfigError, match="priority"):
             config.check_priority(value)
     assert largest >= retry._MOST_ATTEMPTS  # pyright: ignore[reportPrivateUsage]
+    assert largest >= retry._MOST_CRASHES  # pyright: ignore[reportPrivateUsage]
 
 
 def test_defaults_of_the_schema_are_those_of_the_package(store: Store) -> None:
@@ -56,8 +57,8 @@ def test_defaults_of_the_schema_are_those_of_the_package(store: Store) -> None:
         "insert into job (id, run_at, created_at, max_attempts, state, queue, task, input) "
         "values (gen_random_uuid(), now(), now(), 1, 'r', 'q', 't', '{}') returning 1"
     )
-    row = store.one("select priority, step, attempt, claim, cancelling from job")
-    assert row == {"priority": 0, "step": "", "attempt": 0, "claim": 0, "cancelling": False}
+    row = store.one("select priority, step, attempt, claim, crashes from job")
+    assert row == {"priority": 0, "step": "", "attempt": 0, "claim": 0, "crashes": 0}
 
 
 def test_as_many_days_are_made_by_the_migration_as_by_the_sweep() -> None:

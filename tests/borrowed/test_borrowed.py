@@ -78,7 +78,7 @@ def test_a_unique_key_that_is_taken_is_named_with_the_job_that_has_it(
 ) -> None:
     db.execute(f"""create function refuse() returns int language plpgsql as $$ begin
         raise exception 'the key is taken' using errcode = 'HW001', detail = '{_HOLDER}'; end $$""")
-    with pytest.raises(KeyTaken, match=r"^the key is taken; wait for it") as found, explained():
+    with pytest.raises(KeyTaken, match=r"^the key is taken; wait for it") as found, explained(str):
         tx.rows(f"select {schema}.refuse()", {})
     assert found.value.job_id == _HOLDER
 

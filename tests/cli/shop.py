@@ -47,3 +47,7 @@ async def fail(ctx: Context, why: str) -> None:
 @hw.task(executor="process")
 def square(n: int) -> int:
     return n * n
+
+
+@hw.task(unique=lambda day: f"day-{day}")
+async def daily(day: str) -> None: ...

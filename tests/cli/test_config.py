@@ -137,9 +137,7 @@ def test_a_configuration_that_cannot_be_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     "words", [("config", "--json"), ("job", "list"), ("health", "--json"), ("migrate",)]
 )
-@pytest.mark.parametrize(
-    "dsn", ["postgresql+psycopg://ada:geheim@db/app", "host=db password=geheim user ada"]
-)
+@pytest.mark.parametrize("dsn", ["mysql://ada:geheim@db/app", "host=db password=geheim user ada"])
 def test_a_dsn_that_cannot_be_read_is_one_line_without_its_password(
     here: Path, words: tuple[str, ...], dsn: str
 ) -> None:

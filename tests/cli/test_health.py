@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from headway import Headway, Task
-from headway.cli import health
 from headway.cli.checkup import examine
 from headway.core.clock import wall
 from headway.store import fleet, migrate
+from headway.store.dsn import place_of
 from headway.store.rows import ServerRow
 from tests.cli.conftest import Command
 
@@ -53,16 +53,6 @@ def test_a_healthy_fleet_is_exit_code_0(
     shown = headway("health").stdout
     for words in ("database", "schema", "clock", f"worker {worker}", "queue mail"):
         assert words in shown
-
-
-def test_a_server_that_does_not_answer_is_waited_for_no_longer_than_a_while(
-    headway: Command, dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(health, "_ANSWER_WITHIN", 0.5)
-    with psycopg.connect(dsn) as other:
-        other.execute(f"lock table {schema}.job in access exclusive mode")
-        said = headway("health", code=3).stdout
-    assert "no answer within 0.5 s; look at the server, and at its locks" in said
 
 
 def test_an_idle_database_without_workers_is_worth_a_note(
@@ -147,7 +137,9 @@ def test_g10_clocks_that_differ_are_a_note_and_nothing_worse(
     apart: float, status: str, words: str
 ) -> None:
     server = ServerRow(in_recovery=False, version="18", now=wall())
-    findings = examine(server, 0.01, 0.001, apart, "headway", [], [], {}, [], None)
+    findings = examine(
+        place_of("host=db", "headway"), server, 0.01, 0.001, apart, "headway", [], [], {}, [], None
+    )
     (clock,) = [finding for finding in findings if finding.about == "clock"]
     assert clock.status == status
     assert clock.words.startswith(words)
@@ -244,3 +236,20 @@ def test_the_longest_wait_may_be_configured(
     monkeypatch.setenv("HEADWAY_HEALTH__MAX_WAIT", "5m")
     assert _words(headway_json("health", code=1), "queue mail")[0] == "wrong"
     headway_json("health", "--max-wait", "1h")
+
+
+def test_g7_a_worker_in_trouble_is_wrong(
+    headway: Callable[..., Any], headway_json: Callable[..., Any], app: Headway
+) -> None:
+    worker = _worker(app, queues=["mail"], tasks=["send"])
+    trouble = "exchange has failed for 45s, 12 times in a row: relation does not exist"
+    app.session.client.run_sync(fleet.heartbeat(worker, 60, None, trouble=trouble))
+    health = headway_json("health", code=1)
+    status, words = _words(health, f"worker {worker}")
+    assert (status, words.partition("; ")[2]) == ("wrong", trouble)
+    assert health["workers"][0]["trouble"] == trouble
+    (row,) = headway_json("worker-list")
+    assert row["trouble"] == trouble
+    shown = " ".join(headway("worker-list").stdout.split())
+    assert "in trouble" in shown
+    assert f"worker {worker}: {trouble}" in shown

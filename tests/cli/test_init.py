@@ -10,7 +10,7 @@ import click.testing
 import pytest
 
 from headway.cli.root import root
-from tests.support import eventually_sync
+from tests.support import DEADLINE, eventually_sync
 
 _FILES = {"README.md", "app.py", "produce.py"}
 
@@ -75,7 +75,7 @@ def test_the_project_works_as_its_readme_says(tmp_path: Path) -> None:
             "sent to later@example.com",
         ]
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(30) == 0
+        assert worker.wait(DEADLINE) == 0
     finally:
         worker.kill()
         worker.wait()

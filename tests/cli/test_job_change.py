@@ -25,7 +25,7 @@ def task(app: Headway) -> Task[..., None]:
 
 def test_a_waiting_job_is_cancelled(headway: Command, task: Task[..., None]) -> None:
     job = task.enqueue_sync()
-    assert headway("job", "cancel", job.id).stdout == f"job {job.id} cancelled: it is cancelled\n"
+    assert headway("job", "cancel", job.id).stdout == f"job {job.id} is cancelled\n"
     assert job.status_sync().state == "cancelled"
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from headway import Headway, Retry
+from headway import Headway, Key, Retry
 from tests.cli.conftest import APP, Command
 
 WITH_AND_WITHOUT = pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_a_unique_key_that_is_taken_gives_the_job_that_has_it(
     words = ("job", "enqueue", "mail", '{"to": "ada"}', "--unique", "daily", *app_words)
     first = headway_json(*words)
     assert first["made"] is True
-    again = headway(*words)
+    again = headway(*words, code=1)
     assert again.stdout.strip() == first["id"]
-    assert again.stderr == "nothing was made: that job has the unique key 'daily'\n"
-    assert headway_json(*words) == {"id": first["id"], "task": "mail", "made": False}
+    assert "no job was made: that one has the unique key 'daily'" in again.stderr
+    assert headway_json(*words, code=1) == {"id": first["id"], "task": "mail", "made": False}
     refused = headway(*words, "--on-taken", "reject", code=1)
     assert f"is taken by job {first['id']}" in refused.stderr
 
@@ -85,3 +85,40 @@ def test_what_workers_declared_of_a_flow_is_known_without_the_app(
 
 def test_the_id_is_known_to_be_one(headway: Command) -> None:
     assert UUID(headway("job", "enqueue", "anything").stdout.strip()).version == 7
+
+
+def test_b13_the_key_that_the_task_made_is_named_and_exit_code_1(
+    headway: Command, app: Headway
+) -> None:
+    words = ("job", "enqueue", "daily", '{"day": "monday"}', "--app", APP)
+    headway(*words)
+    again = headway(*words, code=1)
+    assert "that one has the unique key 'day-monday'" in again.stderr
+
+
+def test_b13_a_job_of_a_task_that_nobody_declared_is_made_with_a_note(
+    headway: Command, app: Headway
+) -> None:
+    assert "no worker has declared task 'nosuch' yet" in headway("job", "enqueue", "nosuch").stderr
+
+
+def test_b9_keys_that_only_the_code_can_make_are_not_dropped_in_silence(
+    headway: Command, app: Headway
+) -> None:
+    @app.task(unique=lambda order_id: f"o-{order_id}", concurrency_key=Key("k", ordered=True))
+    async def ordered(order_id: int) -> None: ...
+
+    app.run_until_idle_sync()  # a worker was here, and said what it knows
+    words = ("job", "enqueue", "ordered", '{"order_id": 1}')
+    refused = headway(*words, code=2)
+    said = " ".join(refused.stderr.split())
+    assert "makes its unique_key and concurrency_key in its code" in said
+    assert "--app" in said
+    assert "--no-keys" in said
+    assert refused.stdout == ""
+    headway(*words, "--unique", "o-1", code=2)
+    given = headway(*words, "--unique", "o-1", "--concurrency-key", "k", "--ordered")
+    assert _status(app, given.stdout).keys["unique"] == "o-1"
+    assert _status(app, headway(*words, "--no-keys").stdout).keys is None
+    headway("schedule", "put", "nightly", "ordered", "@daily", '{"order_id": 1}', code=2)
+    headway("schedule", "put", "nightly", "ordered", "@daily", '{"order_id": 1}', "--no-keys")

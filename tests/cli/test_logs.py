@@ -62,3 +62,23 @@ def test_the_workers_own_lines_name_the_job_already() -> None:
 def test_ordinary_values_are_fields_as_they_are(value: object) -> None:
     line = json.loads(JsonFormatter().format(_record(value=value)))
     assert line["value"] == (str(value) if isinstance(value, UUID) else value)
+
+
+def test_s19_a_message_begins_no_line_and_steers_no_terminal() -> None:
+    record = _record(**JOB, note="a\nFAKE")
+    record.msg, record.args = "failed: %s", ("x\n00:00:00 ERROR FAKE \x1b[2J\x9b\u202e",)
+    (line,) = TextFormatter().format(record).splitlines()
+    assert "x\\n00:00:00 ERROR FAKE \\x1b[2J\\x9b\\u202e" in line
+    assert "note=a\\nFAKE" in line
+
+
+def test_s19_a_traceback_is_indented_and_steers_no_terminal() -> None:
+    record = _record()
+    try:
+        raise ValueError("x\n00:00:00 ERROR FAKE \x1b[2J")
+    except ValueError as error:
+        record.exc_info = (ValueError, error, error.__traceback__)
+    first, *rest = TextFormatter().format(record).splitlines()
+    assert first.endswith("hello ada")
+    assert all(line.startswith("  ") for line in rest)
+    assert rest[-1] == "  00:00:00 ERROR FAKE \\x1b[2J"

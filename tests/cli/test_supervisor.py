@@ -14,7 +14,7 @@ import pytest
 from headway import Headway
 from tests.cli.conftest import APP, Spawn
 from tests.fixtures.processes import WorkerProcess
-from tests.support import eventually_sync
+from tests.support import DEADLINE, eventually_sync
 
 TWO = ("--processes", "2", "--concurrency", "1", "--lease", "60s")
 """A lease that does not run out within a test: who is off the list has signed off."""
@@ -91,7 +91,7 @@ def test_g11_a_signal_drains_every_worker(
     eventually_sync(lambda: "draining 2 workers" in fleet.output())
     (tmp_path / "let-go").touch()
     assert fleet.wait() == 0
-    assert [job.result_sync(timeout="1s") for job in jobs] == ["let go"] * 2
+    assert [job.result_sync(timeout=DEADLINE) for job in jobs] == ["let go"] * 2
     assert alive() == set()
     assert all(_is_gone(pid) for pid in pids)
 
@@ -109,7 +109,7 @@ def test_g11_told_twice_nobody_is_waited_for(
         return all(job.status_sync().state == "ready" for job in jobs)
 
     eventually_sync(told_again)
-    fleet.process.wait(30)
+    fleet.process.wait(DEADLINE)
     assert [job.status_sync().attempt for job in jobs] == [0, 0]
 
 

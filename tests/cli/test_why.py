@@ -100,9 +100,9 @@ def test_it_is_not_due_yet(why: Why, app: Headway) -> None:
 
 def test_its_worker_was_lost(why: Why, job_id: object, db: psycopg.Connection[Any]) -> None:
     db.execute(
-        "update job set state = 'x', worker_id = 77, claim = 1, attempt = 1, cancelling = true, "
-        "claimed_at = now()"
+        "update job set state = 'x', worker_id = 77, claim = 1, attempt = 1, claimed_at = now()"
     )
+    db.execute("insert into stop_request (job_id, asked_at) select id, now() from job")
     running, *reasons = why(job_id)
     assert running.startswith("it has run for ")
     assert running.endswith(" on worker 77, attempt 1 of 5")

@@ -14,7 +14,7 @@ from headway import Headway
 from headway.errors import ResultTimeout
 from tests.cli.conftest import APP, Spawn
 from tests.fixtures.processes import WorkerProcess
-from tests.support import eventually_sync
+from tests.support import DEADLINE, eventually_sync
 
 
 def serving(worker: WorkerProcess) -> WorkerProcess:
@@ -57,7 +57,7 @@ def test_g11_a_signal_drains_and_the_exit_code_is_0(
     eventually_sync(lambda: _claims_no_more(tasks))
     (tmp_path / "let-go").touch()
     assert worker.wait() == 0
-    assert job.result_sync(timeout="1s") == "let go"
+    assert job.result_sync(timeout=DEADLINE) == "let go"
     assert db.execute("select count(*) from worker where expires_at > now()").fetchone() == (0,)
 
 
@@ -82,7 +82,7 @@ def test_g11_told_twice_it_waits_for_nobody_and_the_job_goes_back(
         return job.status_sync().state == "ready"
 
     eventually_sync(told_again)
-    worker.process.wait(30)
+    worker.process.wait(DEADLINE)
     assert job.status_sync().attempt == 0
 
 
@@ -116,7 +116,7 @@ def test_without_listening_it_polls(
     of_the_worker = "datname = current_database() and application_name like 'headway worker %'"
     queries = db.execute(f"select query from pg_stat_activity where {of_the_worker}").fetchall()
     assert queries
-    assert not [query for (query,) in queries if "listen" in query.lower()]
+    assert not [query for (query,) in queries if query.lower().startswith("listen")]
 
 
 def test_log_lines_for_programs_carry_the_job(spawn_worker: Spawn, tasks: Headway) -> None:

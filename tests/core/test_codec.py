@@ -82,10 +82,21 @@ def test_whole_numbers_beyond_64_bits_are_kept_exactly(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_json_has_no_word_for_is_refused_where_a_number_is_asked_for(number) -> None:
-    parameters = codec.Parameters("task", {"value": (float, codec.REQUIRED)})
-    with pytest.raises(InvalidInput, match="Expected `float`, got `null`"):
-        parameters.encode({"value": number})
+@pytest.mark.parametrize("wrap", [lambda n: n, lambda n: [None, {"a": (1, n)}]])
+def test_s17_a_number_that_json_has_no_word_for_is_refused_wherever_it_stands(number, wrap) -> None:
+    with pytest.raises(InvalidInput, match="NaN or infinite; send it as text"):
+        codec.encode(wrap(number))
+
+
+def test_s17_none_is_none() -> None:
+    assert codec.encode([None, 1.5, {"a": "null"}]) == b'[null,1.5,{"a":"null"}]'
+
+
+@pytest.mark.parametrize("text", ['{"x": 1' + "0" * 5000 + "}", "[" * 5000 + "]" * 5000])
+def test_s12_what_cannot_be_decoded_is_shown_to_people_as_text(text: str) -> None:
+    assert codec.readable(text) == text
+    with pytest.raises(InvalidInput):
+        codec.Shape[Any](Any).decode(text)
 
 
 def test_an_exception_is_stored_by_its_repr() -> None:

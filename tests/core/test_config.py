@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import Retention, WorkerOptions
-from headway.core.config import check_name, check_priority, check_schema
+from headway.core.config import check_priority, check_schema
+from headway.core.names import check_name
 from headway.errors import ConfigError
 
 

@@ -157,3 +157,26 @@ def test_a_task_and_a_flow_of_one_name_are_refused(app: Headway) -> None:
     app.task(plain)
     with pytest.raises(ConfigError, match="there is a task or flow 'plain' already"):
         app.flow("plain")
+
+
+def test_b12_a_number_for_retry_is_that_of_attempts() -> None:
+    hw = Headway("postgresql://nowhere/x")
+    of_three: Any = hw.task(retry=3)(_nothing)
+    assert of_three.definition.retry == Retry(max_attempts=3)
+    flow = hw.flow("three", retry=3)
+    assert flow.step(_nothing).definition.retry.max_attempts == 3
+    assert of_three.using(retry=2).options.retry == Retry(max_attempts=2)
+
+
+@pytest.mark.parametrize("wrong", [True, "3", 3.0, 0, -1, Retry])
+def test_b12_what_is_no_policy_is_refused_where_it_stands(wrong: Any) -> None:
+    hw = Headway("postgresql://nowhere/x")
+    with pytest.raises(ConfigError):
+        hw.task(retry=wrong)(_nothing)
+    with pytest.raises(ConfigError):
+        hw.task(_nothing).using(retry=wrong)
+    with pytest.raises(ConfigError):
+        hw.flow("flow", retry=wrong)
+
+
+def _nothing() -> None: ...

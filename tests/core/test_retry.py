@@ -98,6 +98,10 @@ def test_by_default_every_exception_is_tried_again_and_nothing_beyond() -> None:
         {"max_attempts": 2.5},
         {"max_attempts": True},
         {"max_attempts": "3"},
+        {"max_crashes": 0},
+        {"max_crashes": 1_001},
+        {"max_crashes": True},
+        {"max_crashes": "3"},
         {"backoff": "fibonacci"},
         {"jitter": 1.5},
         {"jitter": -0.1},
@@ -127,8 +131,9 @@ def test_a_policy_with_code_in_it_is_not_stored_with_a_job() -> None:
 def test_a_stored_policy_gives_the_same_delays_and_keeps_the_rest_of_the_task_s(
     shape, base: float, more: float, jitter: float
 ) -> None:
-    given_ = Retry(7, shape, base, base + more, jitter)
+    given_ = Retry(7, shape, base, base + more, jitter, max_crashes=9)
     tasks = Retry(max_attempts=3, never=(KeyError,))
     policy = tasks.with_stored(given_.stored())
     assert policy.delay(3, 0.5) == given_.delay(3, 0.5)
     assert policy.never == (KeyError,)
+    assert policy.max_crashes == 9

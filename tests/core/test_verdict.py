@@ -192,9 +192,37 @@ def test_a_backoff_function_that_raises_fails_the_job_with_both_errors() -> None
 
 @pytest.mark.parametrize(("again", "kind"), [(True, "retry"), (False, "fail")])
 def test_an_attempt_that_broke_is_tried_again_if_that_could_help(again: bool, kind: str) -> None:
-    error = failure.envelope(failure.PROCESS_DIED, "by SIGKILL")
+    error = failure.envelope(failure.TIMED_OUT, "after 5 s")
     verdict = decide(Broke(error, again), Retry(jitter=0), 1, 5, 0.0)
-    assert (verdict.kind, verdict.error) == (kind, error)
+    assert (verdict.kind, verdict.error, verdict.crashed) == (kind, error, False)
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("attempt", [1, 5])
+def test_g6_a_job_whose_process_died_has_crashes_counted_and_not_attempts(
+    attempt: int, again: bool
+) -> None:
+    died = Broke(failure.envelope(failure.PROCESS_DIED, "by SIGKILL"), again)
+    policy = Retry(5, base="1s", jitter=0, max_crashes=3)
+    verdicts = [decide(died, policy, attempt, 5, 0.0, crashes) for crashes in range(4)]
+    assert [(v.kind, v.crashed, v.delay) for v in verdicts] == [
+        ("retry", True, 1.0),
+        ("retry", True, 2.0),
+        ("fail", False, 0.0),
+        ("fail", False, 0.0),
+    ]
+    assert all(v.error == died.error for v in verdicts)
+
+
+def test_g6_a_crash_whose_back_off_cannot_be_worked_out_fails_the_job() -> None:
+    died = Broke(failure.envelope(failure.PROCESS_DIED, "by SIGKILL"), True)
+    verdict = decide(died, Retry(backoff=violent), 1, 5, 0.0)
+    assert (verdict.kind, verdict.crashed) == ("fail", False)
+
+
+def test_g6_another_error_of_a_suspect_counts_as_an_attempt() -> None:
+    verdict = decide(Raised(ValueError()), Retry(jitter=0, max_crashes=1), 1, 5, 0.0, 7)
+    assert (verdict.kind, verdict.crashed) == ("retry", False)
 
 
 def test_g11_a_stop_gives_the_job_back_and_a_cancellation_ends_it() -> None:

@@ -32,7 +32,7 @@ def gates(tmp_path: Path) -> Path:
 def seen(db: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     """The test's schema with the table in which handlers tell what they do."""
     db.execute(
-        """create table seen (number bigint generated always as identity, job_id uuid, attempt integer,
+        """create table seen (number bigint generated always as identity, job_id uuid, run integer,
                               pid integer, what text, at timestamptz default clock_timestamp())"""
     )
     return db
@@ -46,6 +46,7 @@ def worker(
 
     def start(*args: str, concurrency: int = 20, lease: str = LEASE, **env: str) -> WorkerProcess:
         env = {"SIDE_DSN": env.get("dsn", dsn), "GATES": str(gates)} | env
+        env = {"HEADWAY_WORKER__ISOLATION": "8"} | env
         options = ("--concurrency", str(concurrency), "--lease", lease)
         return spawn_worker("tests.crash.tasks:hw", *options, *args, **env)
 

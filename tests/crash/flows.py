@@ -17,7 +17,7 @@ import psycopg
 from headway import Context, Headway, Key, Retry
 from headway.flow import Flow
 
-PATIENT = Retry(max_attempts=1000, backoff="constant", base=0, jitter=0)
+PATIENT = Retry(max_attempts=1000, backoff="constant", base=0, jitter=0, max_crashes=1000)
 STEPS = ["reserve", "charge", "ship"]
 
 

@@ -19,8 +19,9 @@ from psycopg import sql
 
 from headway import Context, Fatal, Headway, Retry
 from tests.crash import skew
+from tests.crash.runs import next_run, worker_pid
 
-_INSERT = sql.SQL("insert into {}.seen (job_id, attempt, pid, what) values (%s, %s, %s, %s)")
+_INSERT = sql.SQL("insert into {}.seen (job_id, run, pid, what) values (%s, %s, %s, %s)")
 
 
 async def echo(n: int) -> int:
@@ -42,43 +43,45 @@ async def clock() -> float:
 async def witness(ctx: Context, n: int = 0) -> int:
     """Says that it began, returns its process."""
     async with await _side() as side:
-        await _tell(side, ctx, "began")
-    return os.getpid()
+        await _tell(side, ctx, next_run(ctx), "began")
+    return worker_pid()
 
 
 async def hold(ctx: Context, gate: str) -> int:
-    """Runs until the gate of this attempt is opened; says how it began and ended."""
+    """Runs until the gate of this run is opened; says how it began and ended."""
+    run = next_run(ctx)
     async with await _side() as side:
         try:
-            await _tell(side, ctx, "began")
-            await _opened(f"{gate}-{ctx.attempt}")
+            await _tell(side, ctx, run, "began")
+            await _opened(f"{gate}-{run}")
         except asyncio.CancelledError:
-            await _tell(side, ctx, "stopped")
+            await _tell(side, ctx, run, "stopped")
             raise
-        await _tell(side, ctx, "ended")
-    return os.getpid()
+        await _tell(side, ctx, run, "ended")
+    return worker_pid()
 
 
 async def linger(ctx: Context, gate: str) -> int:
     """As `hold`, but once told to stop it takes its time: until the gate `stop` is opened."""
+    run = next_run(ctx)
     async with await _side() as side:
         try:
-            await _tell(side, ctx, "began")
-            await _opened(f"{gate}-{ctx.attempt}")
+            await _tell(side, ctx, run, "began")
+            await _opened(f"{gate}-{run}")
         except asyncio.CancelledError:
-            await _tell(side, ctx, "stopping")
+            await _tell(side, ctx, run, "stopping")
             await _opened("stop")
-            await _tell(side, ctx, "stopped")
+            await _tell(side, ctx, run, "stopped")
             raise
-        await _tell(side, ctx, "ended")
-    return os.getpid()
+        await _tell(side, ctx, run, "ended")
+    return worker_pid()
 
 
 def block(ctx: Context, seconds: float) -> int:
     """A thread in a call that nothing interrupts."""
-    _tell_sync(ctx, "began")
+    _tell_sync(ctx, next_run(ctx), "began")
     time.sleep(seconds)
-    return os.getpid()
+    return worker_pid()
 
 
 def alone(ctx: Context, gate: str) -> int:
@@ -88,10 +91,11 @@ def alone(ctx: Context, gate: str) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Fatal("it runs twice") from None
-        _tell_sync(ctx, "began")
-        while not Path(os.environ["GATES"], f"{gate}-{ctx.attempt}").exists():
+        run = next_run(ctx)
+        _tell_sync(ctx, run, "began")
+        while not Path(os.environ["GATES"], f"{gate}-{run}").exists():
             time.sleep(0.02)
-        return os.getpid()
+        return worker_pid()
 
 
 _alone = alone
@@ -137,13 +141,13 @@ async def _side() -> psycopg.AsyncConnection[Any]:
     return await psycopg.AsyncConnection.connect(os.environ["SIDE_DSN"], autocommit=True)
 
 
-async def _tell(side: psycopg.AsyncConnection[Any], ctx: Context, what: str) -> None:
-    await side.execute(_insert(), (ctx.job_id, ctx.attempt, os.getpid(), what))
+async def _tell(side: psycopg.AsyncConnection[Any], ctx: Context, run: int, what: str) -> None:
+    await side.execute(_insert(), (ctx.job_id, run, worker_pid(), what))
 
 
-def _tell_sync(ctx: Context, what: str) -> None:
+def _tell_sync(ctx: Context, run: int, what: str) -> None:
     with psycopg.connect(os.environ["SIDE_DSN"], autocommit=True) as conn:
-        conn.execute(_insert(), (ctx.job_id, ctx.attempt, os.getpid(), what))
+        conn.execute(_insert(), (ctx.job_id, run, worker_pid(), what))
 
 
 def _insert() -> Any:

@@ -30,7 +30,7 @@ AT_THE_END = "retire_worker"
 VITAL = {
     "declare", "register_worker", "heartbeat", "lanes", "claim", "advance", "finish", "requeue",
     "lock_keys", "admit", "joined", "promote", "rescue", "begin isolation level", "insert into effect",
-    "enqueue", "commit", AT_THE_END,
+    "enqueue_in", "commit", AT_THE_END,
 }  # fmt: skip
 
 # Of these a later one is tried too, in the midst of things.

@@ -28,7 +28,7 @@ LEASE = "2s"
 def ledger(db: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     db.execute("create table account (balance integer, payer integer)")
     db.execute("insert into account values (0, null)")
-    db.execute("create table effect (job_id uuid, attempt integer)")
+    db.execute("create table effect (job_id uuid, run integer)")
     return db
 
 
@@ -99,7 +99,7 @@ async def test_g4_the_locks_of_a_stopped_worker_end_with_its_lease(
     assert await job.result(timeout="60s") == other.pid
     (gates / "1").touch()
     assert ledger.execute("select balance, payer from account").fetchall() == [(1, 2)]
-    assert ledger.execute("select attempt from effect").fetchall() == [(2,)]
+    assert ledger.execute("select run from effect").fetchall() == [(2,)]
     await _wakes_to_nothing(app, ledger, stopped, other)
     assert_each_finished_once(ledger, [job])
 
@@ -109,10 +109,11 @@ async def test_g4_a_worker_that_is_stopped_before_its_commit_does_not_commit(
     app: Headway, ledger: psycopg.Connection[Any], payer, gates: Path, schema: str, proxy: Proxy
 ) -> None:
     """The verdict is written and not committed: the job itself is locked, so nobody can take it."""
-    commit = proxy.hold_request(COMMIT)
-    (gates / "1").touch()
     stopped = payer(proxy.dsn)
     job = await app.tasks["pay"].enqueue()
+    await eventually(lambda: _paying(ledger, schema) == 1, within=60)
+    commit = proxy.hold_request(COMMIT)
+    (gates / "1").touch()
     await eventually(commit.sprung.is_set, within=60)
     stopped.send(signal.SIGSTOP)
     assert unfinished(ledger) == 1

@@ -82,7 +82,7 @@ def _claim(conn: psycopg.Connection[Any], schema: str) -> Claim:
             sql.Identifier(schema)
         )
     )
-    (claim,) = _run(conn, schema, jobs.orphans(0, []))
+    (claim,) = _run(conn, schema, jobs.orphans(0, [], 10))
     return claim
 
 

@@ -132,7 +132,7 @@ async def test_g3_a_retry_whose_reply_was_lost_is_written_once(
         "select attempt, error->>'type', count(*) from attempt group by 1, 2"
     ).fetchall()
     assert rows == [(1, "RuntimeError", 60)]
-    assert db.execute("select distinct attempt, claim from archive").fetchall() == [(2, 2)]
+    assert db.execute("select distinct attempt, claim >> 32 from archive").fetchall() == [(2, 2)]
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ async def test_g3_a_claim_whose_reply_was_lost_is_adopted(
     assert lost.times == 0
     assert "took on" in running.output()
     assert_each_finished_once(db, jobs)
-    assert db.execute("select distinct attempt, claim from archive").fetchall() == [(1, 1)]
+    assert db.execute("select distinct attempt, claim >> 32 from archive").fetchall() == [(1, 1)]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support import DEADLINE
 
 from headway.embedded import find_binaries
 
@@ -36,7 +37,7 @@ class Holder:
         return self.process.stdout.readline().strip()
 
     def let_go(self) -> int:
-        self.process.communicate(timeout=30)  # closes its standard input
+        self.process.communicate(timeout=DEADLINE)  # closes its standard input
         return self.process.returncode
 
     def kill(self) -> None:

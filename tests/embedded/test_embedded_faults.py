@@ -10,9 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.support import eventually_sync
+from tests.support import DEADLINE, eventually_sync
 
 from headway.embedded import start
+from headway.embedded.postmaster import Postmaster
 from headway.errors import EmbeddedUnavailable
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(60)]
@@ -159,7 +160,7 @@ def test_the_command_holds_until_a_signal(root, watch, hold, ask, number):
     holder = hold(root)
     assert ask(holder.dsn())
     holder.process.send_signal(number)
-    assert holder.process.wait(30) == 0
+    assert holder.process.wait(DEADLINE) == 0
     watch.wait_until_stopped()
 
 
@@ -174,4 +175,12 @@ def test_the_command_holds_although_its_input_is_empty(root, ask):
     assert ask(process.stdout.readline().strip())
     assert process.poll() is None
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=DEADLINE)
+
+
+def test_r16_a_server_that_ended_before_it_was_told_to_is_stopped(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()  # its number names no process any more
+    gone = Postmaster(ended.pid, str(tmp_path), "5432", str(tmp_path), "ready")
+    gone.stop(tmp_path)
+    assert not gone.answers()

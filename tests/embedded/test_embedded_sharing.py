@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support import DEADLINE
 
 from headway.embedded import EmbeddedServer, start
 
@@ -139,7 +140,7 @@ def test_a_client_that_joins_during_the_stop_gets_a_fresh_server(root, watch, as
     joiner.join(0.2)
     assert joiner.is_alive(), "it waits for the stop"
     os.kill(postmaster, signal.SIGCONT)
-    joiner.join(30)
+    joiner.join(DEADLINE)
 
     with joined[0] as server:
         assert ask(server.dsn) != begun

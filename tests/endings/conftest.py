@@ -19,14 +19,14 @@ Crash = Callable[[UUID], None]
 
 @pytest.fixture
 def crash(hw: Headway, db: Db) -> Crash:
-    """Has a ready job's last attempt run by a worker that is lost."""
+    """Has a ready job run by a worker that is lost, for the last time that it may be."""
     dead = fleet.register("gone:1", "0", 1, ["default"], [], 0, None)
 
     def crash(job_id: UUID) -> None:
         lost = hw.session.client.run_sync(dead)
         changed = db.execute(
-            "update job set state = 'x', worker_id = %s, claim = claim + 1, attempt = max_attempts, "
-            "claimed_at = now() where id = %s and state = 'r'",
+            "update job set state = 'x', worker_id = %s, claim = claim + (1::bigint << 32), attempt = 1, "
+            "crashes = 2, claimed_at = now() where id = %s and state = 'r'",
             (lost, job_id),
         )
         assert changed.rowcount == 1

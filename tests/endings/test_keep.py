@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from headway import Fatal, Headway, Job, Retention
 from headway.errors import ConfigError, JobNotFound
+from tests.crash.proxy import Proxy, opening
 from tests.endings.conftest import Crash, Db, kept_for
+from tests.sql.hand import Hand
 from tests.support import eventually
 
 DAY = timedelta(days=1)
@@ -114,3 +118,66 @@ async def test_it_holds_for_those_who_end_a_job_without_its_code(
 def test_what_is_no_duration_is_refused(hw: Headway, keep: Any) -> None:
     with pytest.raises(ConfigError):
         _task(hw, "task", keep=keep)
+
+
+@pytest.mark.parametrize("how", ["async", "sync"])
+async def test_r8_an_enqueue_whose_reply_was_lost_makes_nothing_new_of_a_job_that_was_not_kept(
+    hw: Headway, dsn: str, schema: str, db: Db, how: str
+) -> None:
+    """The client sends it again by itself, after the job has run and left no row behind."""
+    ran: list[int] = []
+
+    @hw.task(name="echo", keep=None)
+    async def echo(n: int) -> None:
+        ran.append(n)
+
+    with Proxy(dsn) as proxy:
+        async with Headway(proxy.dsn, schema=schema) as far:
+
+            @far.task(name="echo", keep=None)
+            async def twin(n: int) -> None:
+                raise AssertionError("it runs on the other app")
+
+            await far.open()
+            lost = proxy.lose_reply(opening("moves/enqueue", schema), patient=True)
+            enqueuing = asyncio.create_task(
+                twin.enqueue(1) if how == "async" else asyncio.to_thread(twin.enqueue_sync, 1)
+            )
+            await eventually(lost.answered.is_set)
+            await hw.run_until_idle()
+            assert ran == [1]
+            assert not enqueuing.done()
+            proxy.release(lost)
+            await enqueuing
+    await hw.run_until_idle()
+    assert ran == [1]
+    assert db.execute("select count(*) from jobs").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "cancel", "purge", "expire", "lose"])
+def test_r8_sql_makes_nothing_new_with_the_id_of_a_job_that_was_not_kept(
+    hand: Hand, end: str
+) -> None:
+    hand.rows("insert into task (name, queue, priority, max_attempts) values ('greet', 'q', 0, 1)")
+    made = hand.enqueue(id=uuid4(), ttl="1 hour")
+    if end in ("complete", "fail", "lose"):
+        (claimed,) = hand.claim("q")
+    match end:
+        case "complete":
+            hand.settle("complete", claimed)
+        case "fail":
+            hand.settle("fail", claimed, "no route")
+        case "lose":
+            hand.lose_consumers()
+        case "expire":
+            hand.rows("update job set expires_at = now()")
+        case "cancel":
+            hand.call("cancel", made)
+        case "purge":
+            hand.call("purge", "q")
+    hand.sweep()
+    assert hand.rows("select id from jobs") == []
+    assert hand.enqueue(id=made) == made
+    assert hand.rows("select id from jobs") == []
+    assert hand.enqueue(id=uuid4()) != made
+    assert len(hand.claim("q", 9)) == 1

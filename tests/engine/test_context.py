@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headway import Context, Headway, Retry
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 async def test_a_handler_knows_its_job(hw: Headway) -> None:
@@ -62,11 +62,11 @@ async def test_progress_is_seen_while_the_job_runs(hw: Headway, start, kind: str
 
     def in_a_thread(ctx: Context) -> None:
         ctx.progress_sync(33.333, "rendering")
-        opened.wait(20)
+        opened.wait(DEADLINE)
 
     async def on_the_loop(ctx: Context) -> None:
         await ctx.progress(33.333, "rendering")
-        await asyncio.to_thread(opened.wait, 20)
+        await asyncio.to_thread(opened.wait, DEADLINE)
 
     task = hw.task(on_the_loop if kind == "async" else in_a_thread)
     start()
@@ -78,7 +78,7 @@ async def test_progress_is_seen_while_the_job_runs(hw: Headway, start, kind: str
     assert await eventually(progress) == {"percent": 33.33, "message": "rendering"}
     opened.set()
     await job.result(timeout="60s")
-    assert (await job.status()).progress is None
+    assert (await job.status()).progress == {"percent": 33.33, "message": "rendering"}, "kept"
 
 
 async def test_the_newest_progress_wins_however_much_there_was(hw: Headway, start) -> None:

@@ -101,7 +101,7 @@ async def test_generators_are_closed_after_a_failure_and_told_of_it(hw: Headway,
 
 
 async def test_generators_are_closed_after_a_timeout_and_before_the_verdict(hw: Headway) -> None:
-    @hw.task(retry=ONCE, timeout="50ms")
+    @hw.task(retry=ONCE, timeout="2s")  # both must have opened by then, one of them in a thread
     async def slow(c: str = Depends(generator), d: str = Depends(async_generator)) -> None:
         await asyncio.sleep(3600)
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from headway import Context, Headway
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 class Gate:
@@ -82,7 +82,7 @@ async def test_g11_a_second_stop_waits_for_nobody(hw, gate, start) -> None:
     running.worker.stop()
     await asyncio.sleep(0)
     assert not running.done()
-    report = await asyncio.wait_for(running.stop(), 20)
+    report = await asyncio.wait_for(running.stop(), DEADLINE)
     assert report.settled == {"release": 1}
     assert ((await job.status()).state, (await job.status()).attempt) == ("ready", 0)
 
@@ -99,8 +99,8 @@ async def test_g11_a_thread_that_does_not_stop_does_not_keep_the_worker(hw, star
 
     running = start(grace="50ms")
     job = await stuck.enqueue()
-    await asyncio.to_thread(inside.wait, 20)
-    await asyncio.wait_for(running.stop(), 20)
+    await asyncio.to_thread(inside.wait, DEADLINE)
+    await asyncio.wait_for(running.stop(), DEADLINE)
     lock.release()
     assert ((await job.status()).state, (await job.status()).attempt) == ("ready", 0)
 
@@ -110,7 +110,7 @@ async def test_g11_a_worker_that_is_cancelled_gives_its_jobs_back(hw, gate) -> N
     jobs = await gate.task.enqueue_many({"n": n} for n in range(5))
     await eventually(lambda: len(gate.inside) == 5)
     serving.cancel()
-    await asyncio.wait([serving], timeout=20)
+    await asyncio.wait([serving], timeout=DEADLINE)
     assert serving.done()
     assert sorted(gate.told) == list(range(5))
     assert {((await j.status()).state, (await j.status()).attempt) for j in jobs} == {("ready", 0)}

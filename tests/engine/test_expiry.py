@@ -7,7 +7,7 @@ import pytest
 
 from headway import Headway, Retry
 from headway.errors import JobExpired
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 async def test_g7_a_job_that_waited_too_long_is_in_the_archive_and_was_never_run(
@@ -74,7 +74,7 @@ async def test_a_running_job_does_not_expire(hw: Headway, start, db) -> None:
 
     start()
     job = await slow.enqueue()
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     db.execute("update job set expires_at = now() - interval '1 hour'")
     # A job that may expire goes through the same sweep: when it has, so would the running one.
     witness = await slow.using(ttl=0, delay="1h").enqueue()

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from headway import Headway
+from tests.support import DEADLINE
 
 
 async def test_g12_within_a_queue_the_higher_priority_goes_first(hw: Headway) -> None:
@@ -61,9 +62,9 @@ async def test_g12_what_comes_later_with_a_higher_priority_overtakes_what_waits(
             await opened.wait()
 
     start(concurrency=1)
-    await (await task.using(priority=10).enqueue("the worker knows of this lane")).result("20s")
+    await (await task.using(priority=10).enqueue("the worker knows of this lane")).result(DEADLINE)
     await task.enqueue("first")
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     low = await task.enqueue_many([{"name": "low"}] * 20)
     await task.using(priority=10).enqueue("high")
     opened.set()

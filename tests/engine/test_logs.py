@@ -6,6 +6,8 @@ import logging
 import pytest
 
 from headway import Fatal, Headway, Retry, Snooze
+from headway.engine import logs
+from tests.support import DEADLINE
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ async def test_other_verdicts_are_logged_too(hw: Headway, start, records) -> Non
 
     start()
     jobs = {how: await task.enqueue(how) for how in ("snooze", "fatal", "cancel")}
-    await asyncio.wait_for(inside.wait(), 20)
+    await asyncio.wait_for(inside.wait(), DEADLINE)
     await jobs["cancel"].cancel()
     with pytest.raises(Exception, match="cancelled while it ran"):
         await jobs["cancel"].result(timeout="60s")
@@ -89,3 +91,16 @@ async def test_a_worker_says_what_it_serves(hw: Headway, caplog) -> None:
     with caplog.at_level(logging.INFO, "headway.worker"):
         await hw.run_until_idle(concurrency=7)
     assert "serving mail with 7 slots" in [r.getMessage() for r in caplog.records]
+
+
+def test_a_child_process_is_told_how_its_worker_logs(
+    hw: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [logging.NullHandler()])
+    monkeypatch.setattr(root, "level", root.level)
+    assert hw.session.prepare_child().logging is None, "the app logs in a way of its own"
+    formats: tuple[logs.Format, ...] = ("text", "json")
+    for format_ in formats:
+        logs.set_up("debug", format_)
+        assert hw.session.prepare_child().logging == ("DEBUG", format_)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -10,10 +11,11 @@ from uuid import UUID
 import pytest
 
 from headway import Headway, Retry, Task
+from headway.engine.running.processes import Child
 from headway.errors import ConfigError, JobCancelled, JobFailed
 from tests.core.shapes import Person
 from tests.engine import process_tasks as tasks
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 @pytest.fixture
@@ -105,12 +107,12 @@ async def test_input_that_does_not_fit_fails_at_once(hw, adopt, db) -> None:
 
 
 @pytest.mark.parametrize(("how", "words"), [("signal", "by SIGKILL"), ("exit", "with exit code 7")])
-async def test_a_process_that_dies_spends_an_attempt_and_the_job_is_tried_again(
-    hw, adopt, how: str, words: str
+async def test_g6_a_process_that_dies_costs_a_crash_and_the_job_is_tried_again(
+    hw, adopt, how: str, words: str, tmp_path
 ) -> None:
-    job = await adopt(tasks.die).enqueue(how)
+    job = await adopt(tasks.die).enqueue(how, str(tmp_path / "mark"))
     await hw.run_until_idle(processes=1)
-    assert await job.result() == 2
+    assert await job.result() == 1, "no attempt was spent"
     (attempt,) = await job.attempts()
     assert attempt.error["type"] == "ProcessDied"
     assert attempt.error["message"] == f"the process that ran the job ended {words}"
@@ -138,8 +140,8 @@ async def test_a_timeout_kills_the_process(hw, adopt, start, tmp_path) -> None:
     whoami, linger = adopt(tasks.whoami), adopt(tasks.linger)
     start(processes=1)
     await (await whoami.enqueue()).result(timeout="60s")  # the process is warm
-    job = await linger.using(timeout="1s").enqueue(str(tmp_path))
-    with pytest.raises(JobFailed, match="TimedOut: timed out after 1s"):
+    job = await linger.using(timeout="5s").enqueue(str(tmp_path))
+    with pytest.raises(JobFailed, match="TimedOut: timed out after 5s"):
         await job.result(timeout="60s")
     assert not alive(await begun(tmp_path))
     assert not (tmp_path / "ended").exists()
@@ -199,7 +201,7 @@ async def test_g11_jobs_that_wait_for_a_process_go_back_when_the_worker_stops(
     running = start(processes=1, grace="100ms")
     jobs = [await linger.enqueue(str(tmp_path)) for _ in range(5)]
     await begun(tmp_path)
-    await asyncio.wait_for(running.stop(), 30)
+    await asyncio.wait_for(running.stop(), DEADLINE)
     assert [((await j.status()).state, (await j.status()).attempt) for j in jobs] == [
         ("ready", 0)
     ] * 5
@@ -213,3 +215,24 @@ def test_a_task_that_its_process_could_not_find_is_refused_when_the_worker_start
     hw.task(executor="process")(renamed)
     with pytest.raises(ConfigError, match="has no renamed; assign it"):
         hw.worker()
+
+
+async def test_r16_a_dead_child_is_waited_for_off_the_loop(
+    hw, adopt, monkeypatch, tmp_path
+) -> None:
+    buried: list[int] = []
+    bury = Child.bury
+
+    def observed(child: Child) -> None:
+        buried.append(threading.get_ident())
+        bury(child)
+
+    monkeypatch.setattr(Child, "bury", observed)
+    once = Retry(max_attempts=1, max_crashes=1)
+    dies = await adopt(tasks.die).using(retry=once).enqueue("exit", str(tmp_path / "mark"))
+    hangs = await adopt(tasks.linger).using(retry=once, timeout=0.01).enqueue(str(tmp_path))
+    await hw.run_until_idle(processes=2)
+    kinds = [(await job.status()).error["type"] for job in (dies, hangs)]
+    assert kinds == ["ProcessDied", "TimedOut"]
+    assert len(buried) == 2
+    assert threading.get_ident() not in buried

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from headway import Headway
+from tests.support import DEADLINE
 
 
 class Gauge:
@@ -167,5 +168,5 @@ async def test_more_slots_than_one_batch_are_filled(hw: Headway, start) -> None:
 
     start(concurrency=700, batch=100)
     await task.enqueue_many([{}] * 700)
-    await asyncio.wait_for(full.wait(), 30)
+    await asyncio.wait_for(full.wait(), DEADLINE)
     opened.set()

@@ -9,6 +9,7 @@ import pytest
 
 from headway import Context, Headway
 from headway.errors import JobCancelled
+from tests.support import DEADLINE
 
 
 async def test_handlers_in_threads_do_not_block_the_loop(hw: Headway, start) -> None:
@@ -17,8 +18,8 @@ async def test_handlers_in_threads_do_not_block_the_loop(hw: Headway, start) -> 
 
     @hw.task
     def blocking() -> str:
-        entered.wait(20)
-        hold.wait(20)
+        entered.wait(DEADLINE)
+        hold.wait(DEADLINE)
         return "let go"
 
     @hw.task
@@ -27,7 +28,7 @@ async def test_handlers_in_threads_do_not_block_the_loop(hw: Headway, start) -> 
 
     start()
     blocked = await blocking.enqueue_many([{}] * 5)
-    await asyncio.to_thread(entered.wait, 20)
+    await asyncio.to_thread(entered.wait, DEADLINE)
     # All five sit in their threads: the loop answers others meanwhile.
     jobs = await quick.enqueue_many({"n": n} for n in range(20))
     assert [await job.result(timeout="60s") for job in jobs] == list(range(20))
@@ -40,7 +41,7 @@ async def test_as_many_threads_run_as_there_are_slots(hw: Headway) -> None:
 
     @hw.task
     def task() -> None:
-        together.wait(20)
+        together.wait(DEADLINE)
 
     jobs = await task.enqueue_many([{}] * 20)
     await hw.run_until_idle(concurrency=20)
@@ -58,7 +59,7 @@ async def test_a_thread_in_python_code_is_cancelled(hw: Headway, start) -> None:
 
     start()
     job = await spin.enqueue()
-    await asyncio.to_thread(inside.wait, 20)
+    await asyncio.to_thread(inside.wait, DEADLINE)
     await job.cancel()
     with pytest.raises(JobCancelled):
         await job.result(timeout="60s")
@@ -78,9 +79,9 @@ async def test_an_interrupted_thread_runs_its_finally_blocks(hw: Headway, start)
 
     start()
     job = await careful.enqueue()
-    await asyncio.to_thread(inside.wait, 20)
+    await asyncio.to_thread(inside.wait, DEADLINE)
     await job.cancel()
-    assert await asyncio.to_thread(closed.wait, 20)
+    assert await asyncio.to_thread(closed.wait, DEADLINE)
 
 
 async def test_an_interruption_never_strikes_the_next_job_of_the_thread(hw: Headway) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from headway import Context, Headway, Retry
 from headway.errors import JobFailed
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 ONCE = Retry(max_attempts=1)
 
@@ -85,7 +85,7 @@ async def test_a_timeout_of_the_handler_s_own_is_an_error_like_others(hw: Headwa
 async def test_a_thread_in_a_loop_of_its_own_is_interrupted(hw: Headway) -> None:
     ended = threading.Event()
 
-    @hw.task(timeout="100ms", retry=ONCE)
+    @hw.task(timeout="2s", retry=ONCE)
     def spin() -> None:
         try:
             while True:
@@ -95,8 +95,8 @@ async def test_a_thread_in_a_loop_of_its_own_is_interrupted(hw: Headway) -> None
 
     job = await spin.enqueue()
     await hw.run_until_idle()
-    assert (await job.status()).error == {"type": "TimedOut", "message": "timed out after 100ms"}
-    assert await asyncio.to_thread(ended.wait, 20)
+    assert (await job.status()).error == {"type": "TimedOut", "message": "timed out after 2s"}
+    assert await asyncio.to_thread(ended.wait, DEADLINE)
 
 
 async def test_a_thread_that_swallows_every_exception_is_interrupted_all_the_same(
@@ -137,7 +137,7 @@ async def test_a_thread_stuck_outside_of_python_is_abandoned_and_keeps_its_slot(
     lock.acquire()
     now, most = 0, 0
 
-    @hw.task(timeout="100ms", retry=ONCE, name="stuck")
+    @hw.task(timeout="2s", retry=ONCE, name="stuck")
     def stuck() -> None:
         with lock:  # no exception reaches a thread that waits here
             pass
@@ -150,7 +150,7 @@ async def test_a_thread_stuck_outside_of_python_is_abandoned_and_keeps_its_slot(
         await asyncio.sleep(0.02)
         now -= 1
 
-    running = start(concurrency=2, lease="1s")
+    running = start(concurrency=2, lease="6s")
     job = await stuck.enqueue()
     with pytest.raises(JobFailed, match="TimedOut"):
         await job.result(timeout="60s")
@@ -177,7 +177,7 @@ async def test_a_worker_whose_every_slot_was_abandoned_goes_on_when_they_are_fre
     lock = threading.Lock()
     lock.acquire()
 
-    @hw.task(timeout="50ms", retry=ONCE)
+    @hw.task(timeout="2s", retry=ONCE)
     def stuck() -> None:
         with lock:
             pass
@@ -186,7 +186,7 @@ async def test_a_worker_whose_every_slot_was_abandoned_goes_on_when_they_are_fre
     async def calm() -> str:
         return "at last"
 
-    start(concurrency=1, lease="1s")
+    start(concurrency=1, lease="6s")
     job = await stuck.enqueue()
     with pytest.raises(JobFailed, match="TimedOut"):
         await job.result(timeout="60s")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headway import Context, Headway, Next, Retry
+from headway import Context, Headway, Key, Limit, Next, Retry
 from headway.errors import InvalidInput, JobCancelled, JobExpired, UnknownTask
 from tests.support import DEADLINE, eventually
 
@@ -236,3 +236,90 @@ async def test_a_flow_that_waits_too_long_between_its_steps_expires_there(hw, st
         await job.result()
     assert await job.retry()
     assert await job.result(timeout=DEADLINE) == "late"
+
+
+LIMITED = {
+    "limit": (
+        {"limit": Limit(key=lambda customer: customer, concurrency=1)},
+        "charge/charge/acme",
+        0,
+    ),
+    "key": ({"concurrency_key": Key("acme", limit=1)}, "acme", 1),
+    "ordered": ({"concurrency_key": Key("acme", ordered=True)}, "acme", 1),
+}
+
+
+@pytest.mark.parametrize("how", LIMITED)
+async def test_r6_an_earlier_step_runs_under_its_own_limit_again(hw, start, how: str) -> None:
+    """It fails at a step without a key, goes back, and waits for the job that has its room."""
+    options, key, limit = LIMITED[how]
+    flow = hw.flow("charge", retry=Retry(max_attempts=1))
+    world, inside, go_on = {"broken": True}, asyncio.Event(), asyncio.Event()
+
+    @flow.step(**options)
+    async def charge(customer: str) -> Next:
+        if not world["broken"]:
+            inside.set()
+            await go_on.wait()
+        return ship.next()
+
+    @flow.step
+    async def ship() -> str:
+        if world["broken"]:
+            raise ConnectionError("no truck")
+        return "shipped"
+
+    job = await flow.enqueue("acme")
+    await hw.run_until_idle()
+    assert (await job.status()).keys is None
+    world["broken"] = False
+    other = await flow.enqueue("acme")
+    worker = start()
+    await asyncio.wait_for(inside.wait(), DEADLINE)
+    assert await job.retry(from_step="charge")
+    status = await job.status()
+    assert (status.step, status.state) == ("charge", "blocked")
+    ordered = {"ordered": True} if how == "ordered" else {}
+    assert status.keys == {"concurrency": key, "limit": limit} | ordered
+    go_on.set()
+    assert await other.result(timeout=DEADLINE) == "shipped"
+    assert await job.result(timeout=DEADLINE) == "shipped"
+    await worker.stop()
+
+
+@pytest.mark.parametrize("how", LIMITED)
+async def test_r6_an_earlier_step_without_a_key_waits_in_nobodys_line(hw, start, how: str) -> None:
+    """It fails at a step with a key, goes back, and runs while somebody else has that key's room."""
+    options, _, _ = LIMITED[how]
+    flow = hw.flow("charge", retry=Retry(max_attempts=1))
+    world, inside, go_on = {"broken": True}, asyncio.Event(), asyncio.Event()
+    reserved = asyncio.Event()
+
+    @flow.step
+    async def reserve(customer: str) -> Next:
+        if inside.is_set():
+            reserved.set()
+        return charge.next(customer)
+
+    @flow.step(**options)
+    async def charge(customer: str) -> str:
+        if world["broken"]:
+            raise ConnectionError("no bank")
+        inside.set()
+        await go_on.wait()
+        return "charged"
+
+    job = await flow.enqueue("acme")
+    await hw.run_until_idle()
+    assert (await job.status()).keys is not None
+    world["broken"] = False
+    other = await flow.enqueue("acme")
+    worker = start()
+    await asyncio.wait_for(inside.wait(), DEADLINE)
+    assert await job.retry(from_step="reserve")
+    await asyncio.wait_for(reserved.wait(), DEADLINE)
+    assert not go_on.is_set(), "the room was taken all the time"
+    go_on.set()
+    assert await other.result(timeout=DEADLINE) == "charged"
+    assert await job.result(timeout=DEADLINE) == "charged"
+    await worker.stop()

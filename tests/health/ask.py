@@ -26,6 +26,10 @@ class Reply:
         (found,) = [f for f in json.loads(self.body)["findings"] if f["about"] == about]
         return found["status"], found["words"]
 
+    def statuses(self) -> set[tuple[str, str]]:
+        """What was found, and its status."""
+        return {(f["about"], f["status"]) for f in json.loads(self.body)["findings"]}
+
     def figures(self) -> dict[str, float]:
         """Every figure by its name and labels, as written."""
         lines = [line for line in self.body.splitlines() if not line.startswith("#")]
@@ -50,18 +54,22 @@ async def get(port: int, path: str, method: str = "GET") -> Reply:
 
 def get_blocking(port: int, path: str) -> int:
     """Only the status, without an event loop."""
+    return ask_blocking(port, path).status
+
+
+def ask_blocking(port: int, path: str) -> Reply:
+    """As `get`, without an event loop."""
     try:
         with urlopen(f"http://127.0.0.1:{port}{path}", timeout=DEADLINE) as reply:
-            return int(reply.status)
+            return Reply(int(reply.status), {}, reply.read().decode())
     except HTTPError as error:
-        error.close()
-        return error.code
+        with error:
+            return Reply(error.code, {}, error.read().decode())
 
 
 def figure_blocking(port: int, name: str) -> float:
     """One figure, without an event loop."""
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE) as reply:
-        return Reply(reply.status, {}, reply.read().decode()).figures()[name]
+    return ask_blocking(port, "/metrics").figures()[name]
 
 
 def _read(answer: bytes) -> Reply:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from headway.core.finding import Finding
 from headway.engine.health import metrics
 from headway.engine.health import probe as sight
 from headway.engine.health.probe import Sight
 from headway.engine.health.state import Vitals, alive, is_well, ready
+from headway.engine.track import Course
 from headway.store import controls as controls_of
 from headway.store.controls import ControlRow
 from headway.store.rows import QueueMetrics
@@ -39,6 +41,9 @@ WELL = Vitals(
     loop_age=0.5,
     turn_age=9.0,
     heartbeat_age=9.5,
+    services=[Course("exchange"), Course("sweeper", failed_in_all=4)],
+    blocks=1,
+    blocked_seconds=2.5,
 )
 SEEN = Sight(at=0.0, reached=True, connected_in=0.004, answered_in=0.0012, skew=-0.5)
 
@@ -94,6 +99,36 @@ def test_what_keeps_a_worker_from_claiming_makes_it_unready(
 ) -> None:
     found = ready(replace(WELL, **change))
     assert [finding.about for finding in found if finding.status == "wrong"] == [about]
+
+
+def test_g7_a_service_that_fails_is_a_note_and_after_a_lease_wrong() -> None:
+    assert one_of(ready(WELL), "services").status == "ok"
+    fails = Course("sweeper", 29.0, 0.0, 3, 3, "DatabaseError 42P01", "relation secret")
+    found = ready(replace(WELL, services=[Course("exchange"), fails]))
+    assert is_well(found)
+    assert one_of(found, "service sweeper").status == "note"
+    found = ready(replace(WELL, services=[Course("exchange"), replace(fails, failing_for=30.0)]))
+    assert one_of(found, "service sweeper") == Finding(
+        "service sweeper",
+        "wrong",
+        "sweeper has failed for 30s, 3 times in a row: DatabaseError 42P01",
+    )
+    assert is_well(alive(replace(WELL, services=[replace(fails, failing_for=4000.0)])))
+
+
+def test_g7_a_turn_without_an_answer_for_a_lease_is_wrong() -> None:
+    waits = replace(WELL, services=[Course("exchange", busy_for=29.0)])
+    assert one_of(ready(waits), "services").status == "ok"
+    waits = replace(WELL, services=[Course("exchange", busy_for=30.0)])
+    assert one_of(ready(waits), "service exchange").status == "wrong"
+
+
+def test_b7_a_loop_that_is_blocked_is_a_note_and_after_a_lease_wrong() -> None:
+    blocked = replace(WELL, loop_age=2.0, blocked="by task hog, job 7, at jobs.py:133")
+    assert one_of(alive(blocked), "event loop").status == "note"
+    stuck = one_of(alive(replace(blocked, loop_age=31.0)), "event loop")
+    assert stuck.status == "wrong"
+    assert stuck.words.endswith("it is blocked by task hog, job 7, at jobs.py:133")
 
 
 def test_a_lease_that_is_over_is_said_to_be_also_by_a_worker_that_has_not_noticed() -> None:
@@ -176,6 +211,12 @@ def test_figures_say_what_the_worker_and_the_database_say() -> None:
         "headway_lease_seconds": 30,
         "headway_lease_trusted": 1,
         "headway_loop_age_seconds": 0.5,
+        "headway_loop_blocks_total": 1,
+        "headway_loop_blocked_seconds_total": 2.5,
+        'headway_service_failures_total{service="exchange"}': 0,
+        'headway_service_failures_total{service="sweeper"}': 4,
+        'headway_service_failing_seconds{service="exchange"}': 0,
+        'headway_service_failing_seconds{service="sweeper"}': 0,
         "headway_alive": 1,
         "headway_listening": 1,
         "headway_duty": 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from http import HTTPStatus
 
 import pytest
@@ -104,25 +105,87 @@ async def test_a_client_that_says_nothing_is_sent_away(
     assert (await get(port, "/there")).status == 200
 
 
-async def test_clients_that_hang_about_are_only_so_many_and_leave_room_when_they_go(
+async def test_a_client_that_does_not_begin_is_sent_away_sooner(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_MOST_CLIENTS", 2)
+    monkeypatch.setattr(http, "_BEGINS_WITHIN", 0.05)
     monkeypatch.setattr(http, "_ASKS_WITHIN", 600)
-    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    assert await _ended(reader) == b"", "one more is sent away without an answer"
+    writer.write(b"GET /there")
+    assert await _ended(reader) == b""
     writer.close()
-    for _, other in idle:
-        other.close()
 
-    async def served() -> bool:
-        try:
-            return (await get(port, "/there")).status == 200
-        except (OSError, IndexError):
-            return False  # sent away, in one way or another
 
-    await eventually(served)
+async def test_s9_the_client_that_has_been_idle_longest_makes_room_for_a_new_one(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_MOST_IDLE", 2)
+    monkeypatch.setattr(http, "_BEGINS_WITHIN", 600)
+    monkeypatch.setattr(http, "_ASKS_WITHIN", 600)
+    first, second = [await _idle(port) for _ in range(2)]
+    assert (await get(port, "/there")).status == 200
+    assert await _ended(first[0]) == b"", "it was sent away without an answer"
+    second[1].write(b"TP/1.1\r\n\r\n")
+    assert (await second[0].read()).startswith(b"HTTP/1.1 200")
+    for _, writer in (first, second):
+        writer.close()
+
+
+async def test_s9_every_probe_is_answered_whatever_idle_clients_do(port: int) -> None:
+    """Seventy that come back as soon as they are sent away, and twenty-four probes."""
+    came_back = 0
+
+    async def hang_about() -> None:
+        nonlocal came_back
+        while True:
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /there")
+                await _ended(reader)
+                writer.close()
+                came_back += 1
+
+    crowd = [asyncio.create_task(hang_about()) for _ in range(70)]
+    try:
+        await eventually(lambda: came_back > 0)
+        for _ in range(24):
+            assert (await get(port, "/there")).status == 200
+    finally:
+        for task in crowd:
+            task.cancel()
+        await asyncio.gather(*crowd, return_exceptions=True)
+
+
+async def test_s9_livez_is_answered_while_others_wait_for_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_MOST_ANSWERED", 2)
+    waiting: list[asyncio.Event] = []
+
+    async def answer(path: str) -> Answer:
+        if path != "/livez":
+            waiting.append(asyncio.Event())
+            await waiting[-1].wait()
+        return Answer(HTTPStatus.OK, "ok\n")
+
+    with http.bind(parse_address("127.0.0.1:0")) as listening:
+        port = listening.getsockname()[1]
+        async with HttpServer(listening, answer, first=("/livez",)):
+            slow = [asyncio.create_task(get(port, "/readyz")) for _ in range(2)]
+            await eventually(lambda: len(waiting) == 2)
+            assert (await get(port, "/readyz")).status == 503, "one more is too many"
+            assert (await get(port, "/livez")).status == 200
+            for event in waiting:
+                event.set()
+            assert [(await task).status for task in slow] == [200, 200]
+
+
+async def _idle(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client whom the server knows, and who has said too little."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /there HT")
+    await writer.drain()
+    return reader, writer
 
 
 async def test_an_address_that_is_taken_is_an_error_that_names_it() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from headway.store import jobs
 from headway.store.documents import Settled
@@ -74,12 +73,14 @@ class Line:
 
     # -- what a session does ------------------------------------------------------------------------
 
-    def settles(self, claim: Claim, kind: Any = "succeed", delay: float = 0.0) -> list[Step]:
+    def settles(
+        self, claim: Claim, kind: Any = "succeed", delay: float = 0.0, *, careful: bool = False
+    ) -> list[Step]:
         settled = [Settled(claim, verdict(kind, delay=delay))]
 
         def statement() -> Statement[Any]:
             if kind == "succeed":
-                return jobs.finish(self.store.target, settled, self.store.now)
+                return jobs.finish(self.store.target, settled, self.store.now, careful=careful)
             return jobs.requeue(self.store.target, 0, settled, self.store.now)
 
         return [does(begin, says(statement)), *self.admits()]
@@ -93,7 +94,7 @@ class Line:
         return [does(begin, says(statement)), end]
 
     def cancels(self, job_id: str) -> list[Step]:
-        return self.alone(lambda: jobs.cancel(self.store.target, UUID(job_id), self.store.now))
+        return self.alone(lambda: jobs.cancel(self.store.target, [job_id], self.store.now))
 
     def rescues(self) -> list[Step]:
         return self.alone(lambda: jobs.rescue(self.store.target, 99, self.store.now))

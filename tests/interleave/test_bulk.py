@@ -118,7 +118,7 @@ def test_room_of_a_purged_holder_is_given_once(store: Store, every: Every) -> No
             assert store.one("select count(*) as n from job where holds")["n"] <= 1
 
         def after(_: object) -> None:
-            assert "room k" in heard()
+            assert f"room {ids[0]}" in heard()
             store.admit("k")
             assert [str(row["id"]) for row in store.rows("select id from job where holds")] == [
                 ids[1]

@@ -170,6 +170,7 @@ def test_a_lost_holder_that_runs_again_takes_another_token(store: Store, every: 
 
     def setup() -> list[list[Step]]:
         rated.make(1, burst=2, running=1, lease=5)
+        store.eyes.execute("update worker set survived = true")
         store.advance(6)
         rescue = does(begin, says(lambda: jobs.rescue(store.target, 99, store.now)))
         return [[rescue, commit], rated.admits()]

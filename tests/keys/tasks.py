@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from headway import Context, Headway, Key, Retry
+from headway import Headway, Key, Retry
 from tests.keys.told import Told
 
 SOON = Retry(max_attempts=3, backoff="constant", base="20ms", jitter=0)
@@ -18,19 +18,20 @@ async def work(key: str, n: int) -> int:
     return os.getpid()
 
 
-async def stand(ctx: Context, key: str, n: int) -> None:
+async def stand(key: str, n: int) -> None:
     """One after another. The first one never ends in the first process that runs it."""
-    await _hang_at_first(ctx, key, n)
+    await _hang_at_first(key, n)
 
 
-async def stand_once(ctx: Context, key: str, n: int) -> None:
-    """The same, with no second attempt."""
-    await _hang_at_first(ctx, key, n)
+async def stand_once(key: str, n: int) -> None:
+    """The same, and one crash fails it."""
+    await _hang_at_first(key, n)
 
 
-async def _hang_at_first(ctx: Context, key: str, n: int) -> None:
+async def _hang_at_first(key: str, n: int) -> None:
+    first = n == 0 and not await _told().has_begun(key, n)
     async with _told().running(key, n):
-        if n == 0 and ctx.attempt == 1:
+        if first:
             await asyncio.Event().wait()
 
 
@@ -43,7 +44,7 @@ def register(hw: Headway) -> Headway:
     hw.task(concurrency_key=Key(lambda key, **_: key, limit=2))(work)
     in_order = Key(lambda key, **_: key, ordered=True)
     hw.task(concurrency_key=in_order, retry=SOON)(stand)
-    hw.task(concurrency_key=in_order, retry=Retry(max_attempts=1))(stand_once)
+    hw.task(concurrency_key=in_order, retry=Retry(max_crashes=1))(stand_once)
     return hw
 
 

@@ -38,7 +38,7 @@ async def test_no_more_than_the_limit_run_at_once_in_several_processes(
 async def test_a_holder_that_is_killed_frees_its_room_when_its_lease_ends(
     hw: Headway, told: Told, spawn_worker, db: psycopg.Connection[Any]
 ) -> None:
-    """One runs again, before all others of its ordered line; one has no attempt left and fails."""
+    """One runs again, before all others of its ordered line; one may not crash again and fails."""
     register(hw)
     killed = spawn_worker(APP)
     again = await hw.tasks["stand"].enqueue_many({"key": "again", "n": n} for n in range(4))

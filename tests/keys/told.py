@@ -31,6 +31,13 @@ class Told:
             finally:
                 await side.execute(_TELL.format(self._schema), (key, n, "ended"))
 
+    async def has_begun(self, key: str, n: int) -> bool:
+        """Whether this job has begun before."""
+        query = "select 1 from {}.told where key = %s and n = %s"
+        async with await psycopg.AsyncConnection.connect(self._dsn) as side:
+            found = await side.execute(query.format(self._schema), (key, n))
+            return await found.fetchone() is not None
+
     def began(self, key: str | None = None) -> list[int]:
         """Who began, in their order, each as often as it did."""
         query = "select n from told where what = 'began' and key = coalesce(%s, key) order by place"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -10,9 +12,11 @@ import psycopg
 
 _MADE = """
 create table started (
-  place bigint generated always as identity, at timestamptz, id uuid, claim integer, attempt integer,
+  place bigint generated always as identity, at timestamptz, id uuid, claim bigint, attempt integer,
   worker_id bigint, queue text, handler text, key text, priority integer);
-create table ended (place bigint generated always as identity, id uuid, claim integer, lived boolean);
+create table ended (
+  place bigint generated always as identity, id uuid, claim bigint, lived boolean,
+  given_back boolean default false);
 create table let_in (at timestamptz, id uuid, key text, after bigint);
 create table counted (
   place bigint generated always as identity, kind text, name text, running bigint, most integer);
@@ -27,8 +31,10 @@ begin
   insert into {0}.let_in
   select now(), n.id, n.key, (select coalesce(max(place), 0) from {0}.started)
   from news n join olds o using (id) where n.state = 'r' and o.state = 'b';
-  insert into {0}.ended (id, claim, lived)
-  select o.id, o.claim, true from news n join olds o using (id) where o.state = 'x' and n.state <> 'x';
+  -- Only a return keeps its place: it has not run, and its token was given back.
+  insert into {0}.ended (id, claim, lived, given_back)
+  select o.id, o.claim, true, n.seq = o.seq from news n join olds o using (id)
+  where o.state = 'x' and n.state <> 'x';
   -- What runs now, as this transaction and everyone who has committed made it.
   insert into {0}.counted (kind, name, running, most)
   select s.kind, s.name, count(*), min(c.concurrency)
@@ -69,15 +75,19 @@ class Record:
     """What was started and ended under the test's schema."""
 
     def __init__(self, db: psycopg.Connection[Any], schema: str) -> None:
-        self._db = db
+        self._db, self._schema = db, schema
         db.execute(_MADE.format(schema))
 
-    def starts(self, name: str | None = None) -> list[Start]:
-        """In their order, of everything or of what is under this queue, handler or key."""
+    def starts(self, name: str | None = None, *, ran: bool = False) -> list[Start]:
+        """In their order, of everything or of what is under this queue, handler or key. `ran` leaves out
+        those that went back without having run."""
         query = """select extract(epoch from at)::float8, key, handler, worker_id, attempt, priority
-                   from started
-                   where %s::text is null or %s in (queue, handler, key) order by place"""
-        return [Start(*row) for row in self._db.execute(query, (name, name))]
+                   from started s
+                   where (%s::text is null or %s in (queue, handler, key))
+                     and not (%s and exists (select 1 from ended e
+                                             where e.id = s.id and e.claim = s.claim and given_back))
+                   order by place"""
+        return [Start(*row) for row in self._db.execute(query, (name, name, ran))]
 
     def let_in(self, key: str) -> list[float]:
         """The moments at which jobs of a key took room, by the database's clock."""
@@ -106,6 +116,19 @@ class Record:
         """The claims that left more running under a queue or task than its limit said at the time."""
         query = "select kind, name, running, most from counted where running > most"
         return self._db.execute(query).fetchall()
+
+    @contextmanager
+    def between_claims(self, kind: str, name: str) -> Iterator[None]:
+        """Wait for the claims under way, and keep new ones away while this is held.
+
+        A limit that is set here applies to every claim that `over` judges by it. One that is set at any
+        other time does not apply to the claims that have begun."""
+        mark = [f'"{self._schema}".limit {kind} {name}']
+        self._db.execute("select pg_advisory_lock(hashtextextended(%s, 0))", mark)
+        try:
+            yield
+        finally:
+            self._db.execute("select pg_advisory_unlock(hashtextextended(%s, 0))", mark)
 
     def running(self, *, alive: bool = False) -> int:
         """How many run now; `alive` leaves out those of workers whose lease has run out."""

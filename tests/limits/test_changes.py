@@ -200,7 +200,8 @@ async def test_what_was_being_claimed_when_the_first_limit_was_set_counts_at_onc
         gate.execute("select pg_advisory_lock(7)")
         start(poll="1h", concurrency=2)
         await scene.enqueue(3)
-        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted and objid = 7"
+        waits = """select count(*) from pg_locks l join pg_database d on d.oid = l.database
+                   where datname = current_database() and not granted and objid = 7"""
         await eventually(lambda: db.execute(waits).fetchone() == (1,))
         await hw.controls.limit(**of, concurrency=1)
     counted = "select count(*) from job where state = 'x' and limited"

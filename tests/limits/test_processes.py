@@ -47,7 +47,8 @@ async def test_limits_hold_across_processes_that_are_killed(
         await _replace_one_that_works(fleet, record, spawn)
     # All of them hear at once that there is room for twelve.
     while record.left():
-        await hw.queues.limit("all", concurrency=0)
+        with record.between_claims("queue", "all"):
+            await hw.queues.limit("all", concurrency=0)
         await eventually(lambda: record.running() == 0)
         begun = len(record.starts())
         await hw.queues.limit("all", concurrency=IN_QUEUE)
@@ -85,7 +86,9 @@ async def test_rates_of_keys_hold_across_processes_that_are_killed(
     await eventually(lambda: record.left() == 0)
     record.assert_each_ended_once(jobs)
     for key in keys:
-        assert_within([one.at for one in record.starts(f"rated/{key}")], RATE, BURST)
+        # Suspects of a lost worker that cannot run in isolation yet go back, and so do their tokens.
+        starts = record.starts(f"rated/{key}", ran=True)
+        assert_within([one.at for one in starts], RATE, BURST)
 
 
 async def _replace_one_that_works(

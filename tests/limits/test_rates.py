@@ -12,7 +12,7 @@ import pytest
 from headway import Headway, Limit
 from headway.engine.worker import Worker
 from tests.limits.record import Record, assert_within
-from tests.support import Running, eventually
+from tests.support import DEADLINE, Running, eventually
 
 Start = Callable[..., Running]
 
@@ -170,7 +170,7 @@ async def test_run_until_idle_does_not_wait_for_tokens(hw: Headway) -> None:
     await hw.queues.limit("q", rate="1/h", burst=3)
     for task in (by_queue, by_key):
         await task.enqueue_many([{}] * 9)
-    report = await asyncio.wait_for(hw.run_until_idle(), 60)
+    report = await asyncio.wait_for(hw.run_until_idle(), DEADLINE)
     assert report.settled == {"succeed": 5}
     assert (await hw.run_until_idle()).total == 0
 

@@ -8,7 +8,9 @@ import pytest
 
 from headway.store import migrate
 
-pytest.register_assert_rewrite("tests.model.pair", "tests.model.machine", "tests.model.controlled")
+pytest.register_assert_rewrite(
+    "tests.model.pair", "tests.model.machine", "tests.model.controlled", "tests.model.troubled"
+)
 
 from tests.model.machine import Heard  # noqa: E402
 from tests.store.store import Store  # noqa: E402

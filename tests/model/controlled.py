@@ -14,7 +14,7 @@ from headway.core.definition import Definition
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.store import bulk, controls, counts, fleet
+from headway.store import bulk, controls, counts
 from headway.store.rows import Lane
 from tests.model.controls import Name, Numbers
 from tests.model.job import NO_LINE
@@ -97,7 +97,7 @@ class Controlled(Machine):
             self.admit_all()
             self.agree()
             if other_claims:
-                self.claim(1 - member, False, 2, 2, "b", False, False)
+                self.claim((member + 1) % 3, False, 2, 2, "b", False, False)
                 self.agree()
             self.work(member, ends)
             self.agree()
@@ -140,8 +140,9 @@ class Controlled(Machine):
     def limit(self, name: Name, limit: Limit | None) -> None:
         """Set, raised, lowered or lifted."""
         kind: Any = name[0]
-        said = controls.set_limit(self.target, kind, name[1], limit, "ada", self.now)
-        assert self.pair.run("limit", said)
+        with self._counted():
+            said = controls.set_limit(self.target, kind, name[1], limit, "ada", self.now)
+            assert self.pair.run("limit", said)
         self.model.controls.set(name, Numbers.of(limit))
         self.model.count_running()
 
@@ -215,8 +216,7 @@ class Controlled(Machine):
     def forget(self) -> None:
         """Buckets that are full say nothing, and there was nobody who ran under a limit and did not
         count: who claims and who sets one do not meet here."""
-        self.pair.run("forget", fleet.forget(self.now))
-        self.model.controls.forget(self.now)
+        self.pair.forget()
         assert self.pair.run("mark", controls.mark_limited()) == 0
 
 

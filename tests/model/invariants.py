@@ -9,10 +9,12 @@ from typing import Any
 from headway.core import codec
 from headway.core.state import State
 from headway.store.rows import Claim
-from tests.store.store import Store
+from tests.store.store import CONTROLS, Store
 
 Row = dict[str, Any]
 _ENDING = {"settle", "cancel", "expire", "rescue", "purge"}
+_GIVEN_BACK = {"WorkerLost", "ProcessDied"}
+"""Errors of attempts that a job need not have caused."""
 
 
 @dataclass
@@ -24,6 +26,10 @@ class Snapshot:
     attempts: list[Row]
     archived_rows: int
     controls: dict[tuple[str, str], Row]
+    asked: list[str]
+    """The jobs of all requests to stop."""
+    unkept: set[str]
+    """Jobs that ended and were not kept."""
     spent: dict[str, datetime]
     """Of keys with a rate: when all tokens that starts have taken will have been earned."""
 
@@ -34,15 +40,19 @@ class Snapshot:
             live = store.rows("select *, state::text as letter from job")
             archived = store.rows("select *, state::text as letter from archive")
             attempts = store.rows("select *, outcome::text as letter from attempt")
-            controls = store.rows("select * from control")
+            controls = store.rows(CONTROLS)
             buckets = store.rows("select * from bucket")
             starts = store.rows("select * from start order by started_at")
+            asked = store.rows("select job_id::text from stop_request order by job_id")
+            unkept = store.rows("select id::text from unkept")
         return cls(
             _by_id(live),
             _by_id(archived),
             attempts,
             len(archived),
             {(row["kind"], row["name"]): row for row in controls},
+            [row["job_id"] for row in asked],
+            {row["id"] for row in unkept},
             _spent(controls, buckets, starts),
         )
 
@@ -88,7 +98,11 @@ def handler(row: Row) -> str:
 def _spent(controls: list[Row], buckets: list[Row], starts: list[Row]) -> dict[str, datetime]:
     """What was added up, and one start after another that was not yet."""
     rates = {row["rated_in"]: row["rate"] for row in controls if row["kind"] == "keys"}
-    found = {row["key"]: row["spent_until"] for row in buckets if rates.get(row["rated_in"])}
+    found = {
+        row["key"]: row["spent_until"]
+        for row in buckets
+        if rates.get(row["rated_in"]) and not row["key"].startswith("\x1f")  # a queue's or task's
+    }
     for row in starts:
         if rate := rates.get(row["rated_in"]):
             until = found.get(row["key"], row["started_at"])
@@ -111,6 +125,10 @@ class Invariants:
     highest: dict[str, int] = field(default_factory=dict)
     """The highest claim number seen of each job."""
     ended: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    """Jobs that were not kept and whose ids have been swept away."""
+    visited: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """The input that a job had when it was last at a step that it left."""
     life_began: dict[str, int] = field(default_factory=dict)
     """The claim number at which a revived job began its newest life, or a flow's its newest step."""
 
@@ -127,18 +145,34 @@ class Invariants:
 
     def moved(self, claim: Claim, input_: bytes) -> None:
         """A job went on to a step with this input, where its attempts are counted anew."""
+        self.left(claim.id, claim.step)
         self.inputs[claim.id] = codec.decode(input_)
         self.life_began[claim.id] = claim.number
 
+    def left(self, job_id: str, step: str) -> None:
+        """A job left a step that it can go back to, with the input that it has."""
+        self.visited[job_id, step] = self.inputs[job_id]
+
+    def revived(self, job_id: str, went_back_to: str | None) -> None:
+        """A job that had ended lives again, maybe at an earlier step."""
+        self.life_began[job_id] = self.highest.get(job_id, 0)
+        if went_back_to is not None:
+            self.inputs[job_id] = self.visited[job_id, went_back_to]
+
     def claimed(self, claim: Claim) -> None:
         """I3, for every claim that is handed out."""
-        assert claim.number > self.highest.get(claim.id, 0), "I3: a claim number came again"
+        before = self.highest.get(claim.id, 0)
+        assert claim.number >> 32 == (before >> 32) + 1, "I3: claims are not counted"
+        assert claim.number << 32 != before << 32, "I3: a claim that was forgotten would come again"
         self.highest[claim.id] = claim.number
 
     def i1(self, seen: Snapshot) -> None:
         assert not seen.live.keys() & seen.archived.keys(), "I1: in two places"
         assert seen.archived_rows == len(seen.archived), "I1: archived twice"
-        assert seen.live.keys() | seen.archived.keys() == self.inputs.keys(), "I1: lost, or made up"
+        there = seen.live.keys() | seen.archived.keys()
+        assert not there & seen.unkept, "I1: there, and not kept"
+        known = self.inputs.keys() - self.forgotten
+        assert there | seen.unkept == known, "I1: lost, or made up"
         assert all(not row["state"].finished for row in seen.live.values()), (
             "I1: lives and has ended"
         )
@@ -172,13 +206,20 @@ class Invariants:
                 told = [
                     a for a in seen.attempts if str(a["job_id"]) == job_id and a["claim"] > since
                 ]
-                numbers = sorted(attempt["attempt"] for attempt in told)
-                assert numbers == list(range(1, row["attempt"] + 1)), "I7: an attempt has no row"
+                told.sort(key=lambda attempt: attempt["claim"])
+                last = {attempt["attempt"]: attempt for attempt in told}
+                assert sorted(last) == list(range(1, row["attempt"] + 1)), (
+                    "I7: an attempt has no row"
+                )
+                again = [attempt for attempt in told if attempt is not last[attempt["attempt"]]]
+                assert all(attempt["error"]["type"] in _GIVEN_BACK for attempt in again), (
+                    "I5: an attempt was given back, and nobody was lost"
+                )
 
     def i8(self, seen: Snapshot, command: str) -> None:
-        ended = seen.archived.keys() - self.ended
+        ended = (seen.archived.keys() | seen.unkept) - self.ended
         assert not ended or command in _ENDING, f"I8: {command} ended {ended}"
-        self.ended = set(seen.archived)
+        self.ended = seen.archived.keys() | seen.unkept
 
     def i9(self, seen: Snapshot) -> None:
         """How many hold room is for `Bounds` to say: it depends on what was said when they got it."""

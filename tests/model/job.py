@@ -42,7 +42,12 @@ class Job:
     attempt: int = 0
     claim: int = 0
     worker: int | None = None
-    cancelling: bool = False
+    crashes: int = 0
+    """How often in a row its worker or its process died under it."""
+    touched: bool = False
+    """While it runs: somebody locked its row since it was claimed, and may still have it."""
+    kept: bool = True
+    """Once it has ended: it is in the archive."""
     holds: bool = False
     rate: Rate | None = None
     """While it runs: the rate of its key that it took a token of."""
@@ -64,6 +69,11 @@ class Job:
     @property
     def handler(self) -> str:
         return f"{TASK}/{self.step}" if self.step else TASK
+
+    @property
+    def claims(self) -> int:
+        """How often it was claimed: the part of the claim number that counts."""
+        return self.claim >> 32
 
     @property
     def place(self) -> tuple[int, int]:

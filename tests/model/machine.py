@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
-from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,10 +16,11 @@ from hypothesis.stateful import (
     rule,
 )
 
+from headway.core.failure import PROCESS_DIED, envelope
 from headway.core.flow import Advance
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.core.verdict import Moved, Raised, Returned, Stopped
+from headway.core.verdict import Broke, Moved, Raised, Returned, Stopped
 from headway.errors import Fatal, Snooze
 from headway.store import fleet, jobs
 from headway.store.rows import Claim, Lane
@@ -48,7 +48,9 @@ def moved(step: str, delay: float, line: Line, queue: str = "a", priority: int =
     return Moved(Advance(step, b'{"at": 1}', delay, queue, priority, 2, **line_of))
 
 
-members = st.sampled_from([0, 1])
+members = st.sampled_from([0, 1, 2])
+CONSUMER = 2
+"""The member that is a consumer in SQL."""
 _lines = st.sampled_from([NO_LINE, *LINES, *TENANTS, TENANTS[0]])
 
 
@@ -72,6 +74,7 @@ ends_of: st.SearchStrategy[End] = st.tuples(_moves, st.just(_NOW)) | st.sampled_
         (Raised(Fatal("never tried again")), _NOW),
         (Raised(Snooze(20)), _NOW),
         (Raised(Snooze(0)), _NOW),
+        (Broke(envelope(PROCESS_DIED, "its process died"), again=True), _NOW),
         (Stopped("cancel"), _NOW),
         (Stopped("shutdown"), _NOW),
     ]
@@ -86,7 +89,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.pair = Pair(store, heard)
         self.model, self.target = self.pair.model, store.target
-        self.fleet = [self.pair.register(), self.pair.register()]
+        self.fleet = [self.pair.register(consumes=member == CONSUMER) for member in range(3)]
 
     @property
     def now(self) -> Any:
@@ -221,7 +224,7 @@ class Machine(RuleBasedStateMachine):
         job = self.model.jobs[claim.id]
         current = job.state is State.RUNNING and job.claim == claim.number
         assert self.pair.run("progress", jobs.progress([(claim, {"percent": 1})])) == current
-        held = {claim.id: job.cancelling} if current else {}
+        held = {claim.id: claim.id in self.model.asked} if current else {}
         assert self.pair.run("held", jobs.held([claim])) == held
 
     # -- the fleet --------------------------------------------------------------------------------
@@ -233,35 +236,6 @@ class Machine(RuleBasedStateMachine):
         assert (beat is not None) == self.model.alive(worker)
         if beat is not None:
             self.model.leases[worker] = self.now + LEASE
-
-    @rule(member=members)
-    def lose(self, member: int) -> None:
-        self.pair.run("lose", fleet.retire(self.fleet[member], self.now))
-        self.model.leases[self.fleet[member]] = self.now
-
-    @rule(member=members)
-    def crash(self, member: int) -> None:
-        """A worker is lost, and soon found to be."""
-        self.lose(member)
-        self.agree()
-        self.rescue()
-
-    @rule(target=claims, member=members, ends=st.lists(ends_of, min_size=1, max_size=5))
-    def stall(self, member: int, ends: list[End]) -> Any:
-        """A worker sleeps past its lease, another takes over, and the first wakes up and settles."""
-        mine = self._claim(member, 5)
-        self.agree()
-        self.crash(member)
-        self.agree()
-        theirs = self._claim(1 - member, 9)
-        self.agree()
-        self.pair.settle(list(zip(mine, ends, strict=False)))
-        return multiple(*mine, *theirs)
-
-    @rule()
-    def rescue(self) -> None:
-        done = self.pair.run("rescue", jobs.rescue(self.target, 99, self.now))
-        assert done == self.model.rescue()
 
     @rule()
     def promote(self) -> None:
@@ -289,8 +263,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(job_id=known)
     def cancel(self, job_id: str) -> None:
-        came_to = self.pair.run("cancel", jobs.cancel(self.target, UUID(job_id), self.now))
-        assert came_to == self.model.cancel(self.model.jobs[job_id])
+        came_to = self.pair.run("cancel", jobs.cancel(self.target, [job_id], self.now))
+        assert came_to.get(job_id) == self.model.cancel(self.model.jobs[job_id])
 
     @precondition(lambda self: self.model.all(State.RUNNING))
     @rule(data=st.data())
@@ -298,22 +272,20 @@ class Machine(RuleBasedStateMachine):
         running = sorted(job.id for job in self.model.all(State.RUNNING))
         self.cancel(data.draw(st.sampled_from(running)))
 
-    @rule(job_id=known)
-    def retry(self, job_id: str) -> None:
-        job = self.model.jobs[job_id]
-        ended = job.state.finished
-        revived = self.pair.run("retry", jobs.revive(self.target, UUID(job_id), None, self.now))
-        assert revived == self.model.revive(job)
-        if ended and revived:
-            self.pair.always.life_began[job_id] = job.claim
+    @rule(job_id=known, from_step=st.sampled_from([None, None, "pack", "mail"]))
+    def retry(self, job_id: str, from_step: str | None = None) -> None:
+        self.pair.revive(self.model.jobs[job_id], from_step)
 
     @rule(job_id=known, value=st.integers(0, 9))
     def edit(self, job_id: str, value: int) -> None:
         self.pair.edit(self.model.jobs[job_id], value)
 
     def _living(self, member: int) -> int:
-        if not self.model.alive(self.fleet[member]):
-            self.fleet[member] = self.pair.register()
+        """A process whose lease ran out begins anew; in place of one that died there is another."""
+        worker = self.fleet[member]
+        if not self.model.alive(worker):
+            was = None if worker in self.model.died else worker
+            self.fleet[member] = self.pair.register(consumes=member == CONSUMER, was=was)
         return self.fleet[member]
 
     def _claim(self, member: int, room: int) -> list[Claim]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -12,11 +12,15 @@ from headway.core.state import State
 from headway.core.verdict import Verdict
 from headway.store.documents import Ask
 from headway.store.rows import Lane
-from tests.model.controls import TURN, Controls, Name
+from tests.model.controls import Controls, Name
 from tests.model.job import Job, Line
 from tests.store.store import Asked
 
 LEASE = timedelta(seconds=30)
+MAX_CRASHES = 3
+DECLARED, DECLARED_ATTEMPTS = Lane("b", 5), 2
+"""What every handler is declared with."""
+_UNKEPT_FOR = timedelta(hours=1)
 _ENDS = {"succeed": State.SUCCEEDED, "fail": State.FAILED, "cancel": State.CANCELLED}
 _ROWS = {"succeed": "d", "advance": "n"}
 
@@ -32,6 +36,20 @@ class Model:
     attempts: set[tuple[str, int, int, str]] = field(default_factory=set)
     """Job, claim, attempt and kind of error (or outcome) of every attempt that has a row."""
     leases: dict[int, datetime] = field(default_factory=dict)
+    survived: set[int] = field(default_factory=set)
+    """Workers whose process outlived their lease."""
+    died: set[int] = field(default_factory=set)
+    """Workers whose process has ended."""
+    consumers: set[int] = field(default_factory=set)
+    """Workers that are consumers in SQL."""
+    asked: set[str] = field(default_factory=set)
+    """Jobs that somebody asked to stop."""
+    keeps: dict[bool, bool] = field(default_factory=lambda: {True: True, False: True})
+    """Whether jobs are kept that succeeded, and those that did not."""
+    unkept: dict[str, datetime] = field(default_factory=dict)
+    """Jobs that ended and were not kept, and when they ended."""
+    visits: dict[tuple[str, str], Line] = field(default_factory=dict)
+    """The line that a job stood in when it was last at a step that it left."""
     controls: Controls = field(default_factory=Controls)
     ends: Counter[tuple[str, State]] = field(default_factory=Counter[tuple[str, State]])
     """How many jobs of each queue came to which end, each time that they did."""
@@ -95,7 +113,7 @@ class Model:
     def claim(
         self, worker: int, asks: Sequence[Asked], room: int, locked: Collection[Name] = ()
     ) -> dict[str, int]:
-        """The jobs claimed, each with its claim number: at most `room` of each queue. Limits that are
+        """The jobs claimed, each with how often it was: at most `room` of each queue. Limits that are
         not `locked` are shut."""
         taken: dict[str, int] = {}
         taken_of = Counter[str]()
@@ -111,9 +129,9 @@ class Model:
             for job in sorted(lane, key=lambda job: job.seq or 0)[:most]:
                 if taken_of[queue] < of_queue:
                     taken_of[queue] += 1
-                    taken[job.id] = job.claim + 1
-        for job_id, number in taken.items():
-            self._start(self.jobs[job_id], number, worker)
+                    taken[job.id] = job.claims + 1
+        for job_id in taken:
+            self._start(self.jobs[job_id], worker)
         return taken
 
     def _may_run(self, job: Job, locked: Collection[Name]) -> bool:
@@ -130,9 +148,10 @@ class Model:
         """A task with a limit is claimed only on a line of its own."""
         return handler in ask.t and (ask.o or handler not in self.controls.bound("task"))
 
-    def _start(self, job: Job, number: int, worker: int) -> None:
-        job.state, job.worker = State.RUNNING, worker
-        job.claim, job.attempt, job.limited = number, job.attempt + 1, False
+    def _start(self, job: Job, worker: int) -> None:
+        """The caller sets its claim number, which is partly random."""
+        job.state, job.worker, job.touched = State.RUNNING, worker, False
+        job.attempt, job.limited = job.attempt + 1, False
         self.controls.spend(("queue", job.lane.queue), self.now)
         self.controls.spend(("task", job.handler), self.now)
         job.rate = None
@@ -150,97 +169,89 @@ class Model:
             numbers = (self.controls.numbers(name) for name in _names(job))
             job.limited |= any(said.concurrency is not None for said in numbers)
 
-    def settle(self, job_id: str, claim: int, verdict: Verdict) -> bool:
-        """Whether it took effect."""
-        job = self.jobs[job_id]
+    def settle(self, job_id: str, claim: int, verdict: Verdict) -> str | None:
+        """Why it did not take effect; none if it did."""
+        job, asked = self.jobs[job_id], job_id in self.asked
         if job.state is not State.RUNNING or job.claim != claim:
-            return False
+            return "lost"
+        if verdict.kind == "cancel" and not asked:
+            return "unasked"
+        if asked and verdict.kind not in _ENDS:
+            job.touched = True
+            return "asked"
         step, attempt = job.step, job.attempt
+        if step or verdict.kind == "advance":
+            self.visits[job_id, step] = job.line
         if verdict.kind in _ENDS:
-            self._end(job, _ENDS[verdict.kind])
-        elif job.cancelling:
-            return False
+            cancelled = asked and verdict.kind == "fail"
+            self._end(job, State.CANCELLED if cancelled else _ENDS[verdict.kind])
         elif verdict.advance is not None:
             self._advance(job, verdict.advance)
         else:
-            returned = verdict.kind == "release"
-            seq = job.seq if returned else None
-            job.attempt = attempt = job.attempt - (verdict.kind != "retry")
-            # What is under the limit of each key joins its line again; not a return without a token.
-            stays = verdict.delay == 0 and (job.line.limit != 0 or (returned and job.rate is None))
-            job.holds &= job.line.ordered or stays
-            if returned and job.rate is not None and job.line.key:
-                self.controls.key_return(job.line.key, job.handler, job.rate)
-            job.go(self.now + timedelta(seconds=verdict.delay), self.now)
-            job.seq = seq
+            self._requeue(job, verdict)
         if verdict.error is not None:
             self.attempts.add((job_id, claim, attempt, verdict.error["type"]))
-        elif verdict.kind == "advance" or (verdict.kind == "succeed" and step):
+        elif verdict.kind == "advance" or (verdict.kind == "succeed" and step and job.kept):
             self.attempts.add((job_id, claim, attempt, _ROWS[verdict.kind]))
-        return True
+        return None
+
+    def settle_locked(self, job_id: str, claim: int, verdict: Verdict) -> str:
+        """The same while somebody has the row locked: nobody waits, and nothing changes."""
+        job = self.jobs[job_id]
+        if job.state is not State.RUNNING or job.claim != claim:
+            return "lost"
+        job.touched = True
+        return "unasked" if verdict.kind == "cancel" and job_id not in self.asked else "locked"
+
+    def _requeue(self, job: Job, verdict: Verdict) -> None:
+        returned = verdict.kind == "release"
+        seq = job.seq if returned else None
+        job.attempt -= verdict.kind != "retry" or verdict.crashed
+        if not returned:
+            job.crashes = job.crashes + 1 if verdict.crashed else 0
+        # What is under the limit of each key joins its line again; not a return without a token.
+        stays = verdict.delay == 0 and (job.line.limit != 0 or (returned and job.rate is None))
+        job.holds &= job.line.ordered or stays
+        if returned and job.rate is not None and job.line.key:
+            self.controls.key_return(job.line.key, job.handler, job.rate)
+        job.go(self.now + timedelta(seconds=verdict.delay), self.now)
+        job.seq = seq
 
     def _advance(self, job: Job, to: Advance) -> None:
         line = Line(to.key, to.key_limit, to.ordered)
         job.holds &= line == job.line and (to.delay == 0 or line.ordered) and line.limit != 0
         job.line, job.lane, job.step = line, Lane(to.queue, to.priority), to.step
-        job.attempt, job.max_attempts = 0, to.max_attempts
+        job.attempt, job.crashes, job.max_attempts = 0, 0, to.max_attempts
         job.go(self.now + timedelta(seconds=to.delay), self.now)
-
-    def give_way(self, keys: Iterable[str]) -> int:
-        """Who is ready, and cannot run, gives its room to those of its key who can."""
-        back = [
-            job
-            for job in self.all(State.READY)
-            if job.line.key in keys and not job.line.ordered and self._shut(job)
-            if not self.controls.paused(("key", job.line.key), self.now)
-            if self._able(job.line.key)
-        ]
-        for job in back:
-            job.state, job.holds = State.BLOCKED, False
-        return len(back)
-
-    def _shut(self, job: Job) -> bool:
-        return self.controls.shut(job.lane.queue, job.handler, self.now)
-
-    def _able(self, key: str) -> list[Job]:
-        """Who waits for room under a key and could run, in order; an ordered line waits as it stands."""
-        line = [job for job in self.all(State.BLOCKED) if job.line.key == key]
-        able = [job for job in line if job.line.ordered or not self._shut(job)]
-        return sorted(able, key=lambda job: job.place)
-
-    def admit(self, keys: Iterable[str]) -> int:
-        return sum(self._admit(key) for key in set(keys))
-
-    def _admit(self, key: str) -> int:
-        under = [job for job in self.jobs.values() if job.line.key == key]
-        held = sum(job.holds for job in under)
-        blocked = self._able(key)
-        if not blocked or self.controls.paused(("key", key), self.now):
-            return 0
-        limit, handler = blocked[0].line.limit or 0, blocked[0].handler
-        ready = sum(job.state is State.READY for job in under)
-        room = min(limit - held, TURN - ready)
-        if limit == 0:
-            room = self.controls.key_room(key, handler, held, ready, self.now)
-        let_in = blocked[: max(0, room)]
-        for job in let_in:
-            job.state, job.holds, job.seq = State.READY, True, None
-        return len(let_in)
 
     # -- the fleet --------------------------------------------------------------------------------
 
-    def rescue(self) -> tuple[int, int]:
-        """How many run again, how many ended."""
+    def rescue(self) -> dict[str, tuple[str, bool]]:
+        """What became of each job of a lost worker, and whether its worker may have crashed.
+
+        The longest back-off is assumed; the caller sets the row to it."""
         lost = [job for job in self.all(State.RUNNING) if not self.alive(job.worker)]
-        for job in lost:
-            self.attempts.add((job.id, job.claim, job.attempt, "WorkerLost"))
-            if job.cancelling or job.attempt >= job.max_attempts:
-                self._end(job, State.CANCELLED if job.cancelling else State.FAILED)
-            else:
-                job.holds &= job.line.limit != 0
-                job.go(self.now, self.now)
-        ended = sum(job.state.finished for job in lost)
-        return len(lost) - ended, ended
+        return {job.id: self._rescue(job) for job in lost}
+
+    def _rescue(self, job: Job) -> tuple[str, bool]:
+        consumed = job.worker in self.consumers
+        crashed = not consumed and job.worker not in self.survived
+        self.attempts.add((job.id, job.claim, job.attempt, "WorkerLost"))
+        over = consumed and job.attempt >= job.max_attempts
+        if crashed:
+            over = job.crashes + 1 >= MAX_CRASHES
+        if over or job.id in self.asked:
+            if job.step:
+                self.visits[job.id, job.step] = job.line
+            state = State.CANCELLED if job.id in self.asked else State.FAILED
+            self._end(job, state)
+            return state.value, crashed
+        wait = timedelta(seconds=2**job.crashes if crashed else 0)
+        job.attempt -= not consumed
+        job.crashes += crashed
+        job.holds &= job.line.ordered or (job.line.limit != 0 and not crashed)
+        job.go(self.now + wait, self.now)
+        return "r", crashed
 
     def promote(self) -> int:
         due = [job for job in self.all(State.SCHEDULED) if job.run_at <= self.now]
@@ -254,21 +265,33 @@ class Model:
             self._end(job, State.EXPIRED)
         return len(old)
 
+    def forget(self) -> None:
+        """Requests to stop jobs that have ended, and ids that were kept for a while."""
+        self.controls.forget(self.now)
+        self.asked -= {job_id for job_id in self.asked if self.jobs[job_id].state.finished}
+        for job_id in [id_ for id_, at in self.unkept.items() if at <= self.now - _UNKEPT_FOR]:
+            del self.unkept[job_id]
+
     # -- people -----------------------------------------------------------------------------------
 
-    def cancel(self, job: Job) -> str | None:
-        if job.state is State.RUNNING:
-            job.cancelling = True
+    def cancel(self, job: Job, *, locked: bool = False) -> str | None:
+        """`locked` says that somebody has its row locked."""
+        if job.state is State.RUNNING or (job.waits and locked):
+            self.asked.add(job.id)
             return "asked"
         if not job.waits:
             return None
         self._end(job, State.CANCELLED)
         return "cancelled"
 
+    def waiting_asked(self) -> list[str]:
+        """Those who wait although somebody asked them to stop."""
+        return sorted(job_id for job_id in self.asked if self.jobs[job_id].waits)
+
     def purge(self, queue: str) -> int:
         gone = self.parked(queue)
         for job in gone:
-            self._end(job, State.CANCELLED)
+            self._end(job, State.CANCELLED, answers=False)
         return len(gone)
 
     def transfer(self, queue: str, to: str) -> int:
@@ -281,16 +304,29 @@ class Model:
     def parked(self, queue: str) -> list[Job]:
         return [job for job in self.jobs.values() if job.waits and job.lane.queue == queue]
 
-    def _end(self, job: Job, state: State) -> None:
-        job.state, job.cancelling, job.holds = state, False, False
+    def _end(self, job: Job, state: State, *, answers: bool = True) -> None:
+        """`answers` says that a request to stop goes with it; else it is forgotten later."""
+        job.state, job.holds = state, False
+        job.kept = self.keeps[state is State.SUCCEEDED]
+        if not job.kept:
+            self.unkept[job.id] = self.now
+        if answers and state in (State.FAILED, State.CANCELLED):
+            self.asked.discard(job.id)
         self.ends[job.lane.queue, state] += 1
 
-    def revive(self, job: Job) -> bool:
-        if job.state in (State.FAILED, State.CANCELLED, State.EXPIRED):
-            job.attempt, job.expires_at = 0, None
+    def revive(self, job: Job, from_step: str | None = None) -> bool:
+        if job.kept and job.state in (State.FAILED, State.CANCELLED, State.EXPIRED):
+            if from_step is not None and from_step != job.step:
+                line = self.visits.get((job.id, from_step))
+                if line is None:
+                    return False
+                job.step, job.line = from_step, line
+                job.lane, job.max_attempts = DECLARED, DECLARED_ATTEMPTS
+            job.attempt, job.crashes, job.expires_at = 0, 0, None
             if self._holder(job) is not None:
                 job.unique = None
-        elif job.state is not State.SCHEDULED:
+            self.asked.discard(job.id)
+        elif job.state is not State.SCHEDULED or from_step is not None:
             return False
         job.go(self.now, self.now)
         return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,17 +17,17 @@ from headway.core import codec
 from headway.core.retry import Retry
 from headway.core.state import State
 from headway.core.verdict import Outcome, decide
-from headway.store import controls, inspect, jobs
+from headway.store import controls, fleet, jobs
 from headway.store.controls import LockedLimit
 from headway.store.documents import NewJob, Settled
 from headway.store.faults import KEY_TAKEN
 from headway.store.rows import Claim, Lane
 from headway.store.statement import R, Statement
-from tests.model import facts
+from tests.model import admission, facts
 from tests.model.bounds import Bounds
 from tests.model.invariants import Invariants, Snapshot
 from tests.model.job import HANDLERS, Job, Line
-from tests.model.model import LEASE, Model, Taken
+from tests.model.model import DECLARED, DECLARED_ATTEMPTS, LEASE, Model, Taken
 from tests.store.store import Asked, Store, new_job, shares
 
 Heard = Callable[[], list[str]]
@@ -43,8 +44,8 @@ _MOVE = {"succeed": "finish", "fail": "finish", "cancel": "finish", "advance": "
 class Pair:
     def __init__(self, store: Store, heard: Heard) -> None:
         store.clear()
-        for handler in HANDLERS:
-            store.declare(handler)  # limits of keys are known, and their lines wait for no worker
+        for handler in HANDLERS:  # limits of keys are known, and their lines wait for no worker
+            store.declare(handler, **DECLARED._asdict(), max_attempts=DECLARED_ATTEMPTS)
         self.store = store
         self.model = Model(store.now)
         self.always, self.bounds = Invariants(), Bounds()
@@ -64,9 +65,19 @@ class Pair:
         self.store.advance(seconds)
         self.model.now = self.store.now
 
-    def register(self) -> int:
-        worker = self.store.register(lease=LEASE.total_seconds())
-        self.model.leases[worker] = self.store.now + LEASE
+    def register(self, *, consumes: bool = False, was: int | None = None) -> int:
+        """A worker or a consumer in SQL. `was` is the one that the same process was before."""
+        version, now = "sql" if consumes else "0", self.store.now
+        lease, tasks = LEASE.total_seconds(), list(HANDLERS)
+        worker = self.run(
+            "register",
+            fleet.register("host:1", version, 10, ["a", "b"], tasks, lease, now, was=was),
+        )
+        self.model.leases[worker] = now + LEASE
+        if consumes:
+            self.model.consumers.add(worker)
+        if was is not None:
+            self.model.survived.add(was)
         return worker
 
     # -- making -----------------------------------------------------------------------------------
@@ -137,10 +148,13 @@ class Pair:
             locked = self._lock(asks) if locks else []
             got = self.run("claim", jobs.claim(worker, shares(asks, room), self.store.now))
         ours = {(limit.kind, limit.name) for limit in locked}
-        assert {one.id: one.number for one in got} == self.model.claim(worker, asks, room, ours)
+        counted = {one.id: one.number >> 32 for one in got}
+        assert counted == self.model.claim(worker, asks, room, ours)
         got.sort(key=lambda one: self.model.jobs[one.id].seq or 0)
         for one in got:
             self.always.claimed(one)
+            self.model.jobs[one.id].claim = one.number
+            assert one.crashes == self.model.jobs[one.id].crashes
             self.bounds.claimed(one, self.store.now)
             self.current[one.id] = one
         self.issued += got
@@ -173,27 +187,24 @@ class Pair:
     def settle(self, ends: list[tuple[Claim, End]], *, hand_on: bool = True) -> None:
         """As a worker does: decided from what the claim says, all in one transaction, and room is
         handed on in it (where the handler's own transaction settles, it is not)."""
-        settled = [
-            Settled(claim, decide(outcome, policy, claim.attempt, claim.max_attempts, 0.0))
-            for claim, (outcome, policy) in ends
-        ]
+        settled = [self._decided(claim, end) for claim, end in ends]
         before, admitted = self.store.everything(), 0
         with self.store.conn.transaction():
-            untouched = self._move(settled)
-            expected = [
-                one.claim.id
+            answers = self._settle(settled)
+            expected = {
+                one.claim.id: why
                 for one in settled
-                if not self.model.settle(one.claim.id, one.claim.number, one.verdict)
-            ]
+                if (why := self.model.settle(one.claim.id, one.claim.number, one.verdict))
+            }
             if hand_on:
                 # Who has just joined a line stands in it by a place that only the database knows yet.
                 self._adopt_places(self.store.conn)
                 admitted = self._admit(_keys(settled))
-                assert admitted == self.model.admit(_keys(settled))
-        assert sorted(untouched) == sorted(expected)
+                assert admitted == admission.admit(self.model, _keys(settled))
+        assert answers == expected
         for one in settled:
-            if one.verdict.advance is not None and one.claim.id not in expected:
-                self.always.moved(one.claim, one.verdict.advance.input)
+            if one.claim.id not in expected:
+                self._left(one)
         if len(expected) == len(settled) and not admitted:
             # Whoever admits adds up the starts that others have noted, whether or not it lets anybody in.
             after = self.store.everything() | {
@@ -201,25 +212,68 @@ class Pair:
             }
             assert after == before, "I4: a claim that was lost wrote"
 
-    def _move(self, settled: list[Settled]) -> list[str]:
+    def settle_locked(self, claim: Claim, end: End) -> None:
+        """While somebody has the row locked, and however careful it is: it neither waits nor writes."""
+        one, before = self._decided(claim, end), self.store.everything()
+        expected = self.model.settle_locked(claim.id, claim.number, one.verdict)
+        with self.locked(claim.id):
+            for careful in (False, True):
+                assert self._move([one], careful=careful) == {claim.id: expected}
+        assert self.store.everything() == before
+
+    @contextmanager
+    def locked(self, job_id: str) -> Iterator[None]:
+        """Somebody has a job's row locked."""
+        with self.store.eyes.transaction():
+            self.store.eyes.execute("select from job where id = %s for update", (job_id,))
+            yield
+
+    def _decided(self, claim: Claim, end: End) -> Settled:
+        outcome, policy = end
+        most = claim.max_attempts
+        return Settled(claim, decide(outcome, policy, claim.attempt, most, 0.0, claim.crashes))
+
+    def _left(self, one: Settled) -> None:
+        if one.verdict.advance is not None:
+            self.always.moved(one.claim, one.verdict.advance.input)
+        elif one.claim.step and one.verdict.kind in ("fail", "cancel"):
+            self.always.left(one.claim.id, one.claim.step)
+
+    def _settle(self, settled: list[Settled]) -> dict[str, str]:
+        """As the settler: what was locked since it was claimed is sent again, with care."""
+        answers = self._move(settled)
+        locked = {job_id for job_id, why in answers.items() if why == "locked"}
+        assert all(self.model.jobs[job_id].touched for job_id in locked), "nobody locked it"
+        again = self._move([one for one in settled if one.claim.id in locked], careful=True)
+        return {job_id: why for job_id, why in answers.items() if job_id not in locked} | again
+
+    def _move(self, settled: list[Settled], *, careful: bool = False) -> dict[str, str]:
         target, now = self.store.target, self.store.now
         by_move = {
             move: [one for one in settled if _MOVE.get(one.verdict.kind, "requeue") == move]
             for move in _MOVES
         }
-        return [
-            *self.run("settle", jobs.finish(target, by_move["finish"], now)),
-            *self.run("settle", jobs.advance(target, by_move["advance"], now)),
-            *self.run("settle", jobs.requeue(target, 0, by_move["requeue"], now)),
-        ]
+        answers = dict[str, str]()
+        answers |= self.run("settle", jobs.finish(target, by_move["finish"], now, careful=careful))
+        answers |= self.run("settle", jobs.advance(target, by_move["advance"], now))
+        answers |= self.run("settle", jobs.requeue(target, 0, by_move["requeue"], now))
+        return answers
+
+    def revive(self, job: Job, from_step: str | None) -> None:
+        ended, step = job.state.finished, job.step
+        revive = jobs.revive(self.store.target, UUID(job.id), from_step, self.store.now)
+        revived = self.run("retry", revive)
+        assert revived == self.model.revive(job, from_step)
+        if ended and revived:
+            self.always.revived(job.id, from_step if job.step != step else None)
 
     def admit(self, keys: Collection[str]) -> None:
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys(keys))
             gave_way = self.store.run(jobs.give_way(keys, self.store.now))
             admitted = self._admit(keys)
-        assert gave_way == self.model.give_way(keys)
-        assert admitted == self.model.admit(keys)
+        assert gave_way == admission.give_way(self.model, keys)
+        assert admitted == admission.admit(self.model, keys)
 
     def admit_all(self) -> None:
         """What a look at every line comes to."""
@@ -232,8 +286,14 @@ class Pair:
         self.store.run(jobs.lock_keys(keys))
         return self.store.run(jobs.admit(self.store.target, keys, self.store.now)).count
 
+    def forget(self) -> None:
+        self.run("forget", fleet.forget(self.store.now))
+        before = set(self.model.unkept)
+        self.model.forget()
+        self.always.forgotten |= before - self.model.unkept.keys()
+
     def edit(self, job: Job, value: int) -> None:
-        changes = job.state not in (State.RUNNING, State.SUCCEEDED)
+        changes = job.kept and job.state not in (State.RUNNING, State.SUCCEEDED)
         changed = self.run("edit", jobs.edit(UUID(job.id), job.step, codec.encode({"n": value})))
         assert changed == changes
         if changes:
@@ -247,35 +307,8 @@ class Pair:
         seen, now = Snapshot.take(self.store), self.store.now
         self.always.check(seen, now, self._command)
         self.bounds.check(seen, now, self._command, self._heard())
-        rows = seen.live | seen.archived
-        assert {job_id: facts.of_row(row) for job_id, row in rows.items()} == {
-            job.id: facts.of_job(job) for job in self.model.jobs.values()
-        }
-        attempts = [
-            (str(row["job_id"]), row["claim"], row["attempt"], facts.came_to(row))
-            for row in seen.attempts
-        ]
-        assert sorted(attempts) == sorted(self.model.attempts)
-        said = self.model.controls
-        assert {name: facts.of_control_row(row) for name, row in seen.controls.items()} == {
-            name: facts.of_control(control) for name, control in said.rows.items()
-        }
-        assert {key: facts.moment(at) for key, at in seen.spent.items() if at > now} == {
-            key: facts.moment(at) for key, at in said.spent(now).items()
-        }
-        assert self._measured() == facts.of_queues(self.model)
-
-    def _measured(self) -> dict[str, tuple[Any, ...]]:
-        """What is told of each queue: its live jobs, since when the oldest is ready, and the ends."""
-        measured = self.store.run(inspect.metrics(None, self.store.now))
-        return {
-            queue.name: (
-                (queue.ready, queue.scheduled, queue.blocked, queue.running),
-                (queue.oldest_ready_age, queue.newest_ready_age),
-                (queue.succeeded, queue.failed, queue.cancelled, queue.expired),
-            )
-            for queue in measured
-        }
+        facts.compare(seen, self.model, now)
+        assert facts.measured(self.store) == facts.of_queues(self.model)
 
     def adopt_order(self, ready: list[Job]) -> None:
         """Those who were put at the tail of another lane are there in the order that they had."""

@@ -16,10 +16,10 @@ from headway.core.state import State
 from headway.core.verdict import Raised, Returned, Stopped
 from headway.errors import Snooze
 from headway.store.rows import Lane
-from tests.model.controlled import Controlled
 from tests.model.job import NO_LINE, Line
 from tests.model.machine import LINES, PACKED, TENANTS, Heard, moved
 from tests.model.pair import End
+from tests.model.troubled import Troubled
 from tests.store.store import TASK, Store
 
 _NOW = Retry(backoff="constant", base=0, jitter=0)
@@ -32,7 +32,7 @@ class Hand:
     """One command after another, and a look after each."""
 
     def __init__(self, store: Store, heard: Heard) -> None:
-        self.machine = Controlled(store, heard)
+        self.machine = Troubled(store, heard)
         self.model = self.machine.model
 
     def then(self, command: Callable[..., Any], *given: Any) -> list[Any]:
@@ -128,7 +128,7 @@ def test_a_limit_holds_whoever_asks_and_is_changed_while_jobs_run(hand: Hand) ->
     assert hand.work() == [], "what ran before it was declared counts"
     hand.then(machine.limit, ("task", TASK), Limit(concurrency=4))
     assert len(hand.work()) == 1
-    hand.then(machine.crash, 0)
+    hand.then(machine.crash, 0, True)
     assert len(hand.then(machine.claim, 1, False, 6, 6, "a", False, True)) == 4
     hand.then(machine.reset, ("task", TASK))
     assert hand.work() == []

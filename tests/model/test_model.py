@@ -18,9 +18,9 @@ from headway.core.retry import Retry
 from headway.core.state import State
 from headway.core.verdict import Raised, Returned
 from headway.errors import Fatal, Snooze
-from tests.model.controlled import Controlled
 from tests.model.job import NO_LINE
 from tests.model.machine import LINES, Heard, moved
+from tests.model.troubled import Troubled
 from tests.store.store import Store
 
 _GIVEN = os.environ.get("HEADWAY_MODEL_EXAMPLES")
@@ -33,7 +33,7 @@ _PHASES = (Phase.generate,) if _GIVEN is None else (Phase.generate, Phase.shrink
 def test_postgresql_and_the_model_agree_whatever_happens(store: Store, heard: Heard) -> None:
     """I1 to I9 hold after every command, and with them G2, G3, G6, G7 and G11."""
     run_state_machine_as_test(
-        lambda: Controlled(store, heard),
+        lambda: Troubled(store, heard),
         settings=settings(
             max_examples=_EXAMPLES,
             stateful_step_count=40,
@@ -48,7 +48,7 @@ def test_postgresql_and_the_model_agree_whatever_happens(store: Store, heard: He
 
 def test_the_commands_reach_every_state_that_they_can(store: Store, heard: Heard) -> None:
     """One example by hand, so that the random ones are known not to walk in circles."""
-    machine = Controlled(store, heard)
+    machine = Troubled(store, heard)
     seen: set[str] = set()
 
     def then(command: Callable[..., Any], *given: Any) -> list[Any]:

@@ -31,7 +31,7 @@ async def test_when_a_lease_ends_another_gets_the_job_and_the_first_one_settles_
         async with aclosing(hw.pull("ext", lease="1h")) as pulled:
             second = await anext(pulled)
     assert (first.id, second.id) == (made, made)
-    assert (first.claim, second.claim, second.attempt) == (1, 2, 2)
+    assert (first.claim >> 32, second.claim >> 32, second.attempt) == (1, 2, 2)
     assert not await first.extend()
     assert not await first.complete("late")
     assert not await first.fail("late")
@@ -196,14 +196,14 @@ def test_a_loop_goes_on_when_the_database_was_away_while_a_job_was_worked_on(
     """It is settled as soon as it can be, and the loop does not end."""
     monkeypatch.setattr(pulled_module, "_PAUSE", 0.01)
     made = [hand.enqueue("resize", {"n": n}, queue="ext") for n in range(2)]
-    run, away = Client.run_sync, iter([True, True, False])
+    run, away = Client.run_all_sync, iter([True, True, False])
 
-    def unreliable(self: Client, statement: Any, *given: Any) -> Any:
-        if statement.name == "writes/complete" and next(away, False):
+    def unreliable(self: Client, statements: Any, **given: Any) -> Any:
+        if statements[0].name == "writes/complete" and next(away, False):
             raise DatabaseUnavailable("the server is down")
-        return run(self, statement, *given)
+        return run(self, statements, **given)
 
-    monkeypatch.setattr(Client, "run_sync", unreliable)
+    monkeypatch.setattr(Client, "run_all_sync", unreliable)
     done: list[Any] = []
     for job in hw.pull_sync("ext"):
         with job:

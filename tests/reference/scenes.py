@@ -25,13 +25,20 @@ def promote(store: Store) -> Promotion:
 
 
 def rescue(store: Store) -> tuple[int, int]:
-    return store.run(jobs.rescue(store.target, 100, store.now))
+    return store.rescue()
+
+
+ONE_CRASH: dict[str, Any] = {"options": {"retry": {"max_crashes": 1}}}
+"""A job that fails when its worker is lost for the first time."""
 
 
 def lose(store: Store) -> int:
-    """Lets the lease of every worker run out and takes their jobs back; the id of a new worker."""
+    """Lets the lease of every worker run out, takes their jobs back and waits until the back-off of
+    those that run again is over; the id of a new worker."""
     store.advance(31)
     rescue(store)
+    store.advance(4)
+    promote(store)
     return store.register()
 
 
@@ -40,7 +47,8 @@ def give_up(store: Store) -> None:
     with store.conn.transaction():
         lapse = "update {}.worker set expires_at = now() - interval '1 second'"
         store.conn.execute(sql.SQL(lapse).format(sql.Identifier(store.schema)))
-        assert store.run(jobs.rescue(store.target, 100, None))[0] > 0
+        rescued = store.run(jobs.rescue(store.target, 100, None))
+        assert any(job.came_to == "r" for job in rescued)
 
 
 def refuse(store: Store, table: str, event: str) -> None:

@@ -19,7 +19,7 @@ from headway.errors import DatabaseError, DatabaseUnavailable, ResultTimeout
 from headway.store.connect import Target
 from headway.store.listen import Deaf, Listener
 from tests.reference.scenes import NOWHERE, OURS, backends, work_of
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 async def test_p52_a_connection_that_cannot_be_made_surfaces() -> None:
@@ -66,7 +66,7 @@ async def test_p56_a_wait_ends_when_it_is_told(
     waiting = asyncio.create_task(results.wait(str(job.id), 0, None))
     await asyncio.sleep(0)
     db.execute("select pg_notify(%s, %s)", (hw.session.target.done_channel, str(job.id)))
-    await asyncio.wait_for(waiting, 30)
+    await asyncio.wait_for(waiting, DEADLINE)
 
 
 async def test_p57_a_wait_ends_when_its_time_is_over(hw: Headway) -> None:
@@ -93,10 +93,12 @@ async def test_p58_a_pool_without_a_free_connection_stops_no_listener(
         worker = app.worker(poll="1h")
         running = asyncio.create_task(worker.run())
         await (await work.enqueue()).result(timeout="60s")
+        async with await psycopg.AsyncConnection.connect(dsn) as conn:
+            await work.using(conn=conn).enqueue()  # the first such call asks which database this is
         pool = await app.session.client.open()
         async with pool.connection() as own:
             await last.using(conn=own).enqueue()
-            await asyncio.wait_for(finished.wait(), 30)
+            await asyncio.wait_for(finished.wait(), DEADLINE)
         worker.stop()
         await running
 

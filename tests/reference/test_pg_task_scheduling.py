@@ -75,6 +75,7 @@ async def test_p6_a_transaction_rolled_back_leaves_nothing(hw: Headway, dsn: str
 async def test_p7_what_cannot_be_stored_is_refused_before_the_database_is_touched() -> None:
     """pg_task: a serialisation error comes first. Headway: InvalidInput does, with no server at all."""
     app = Headway(NOWHERE)
+    app.session.patience = 0.5
 
     @app.task
     async def keep(value: Any) -> None: ...

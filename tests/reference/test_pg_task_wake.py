@@ -11,7 +11,7 @@ import pytest
 from headway import Headway
 from headway.errors import DatabaseError, ResultTimeout
 from tests.reference.scenes import OURS, backends, work_of
-from tests.support import eventually
+from tests.support import DEADLINE, eventually
 
 
 async def test_p62_closing_an_app_ends_its_listener(
@@ -21,7 +21,7 @@ async def test_p62_closing_an_app_ends_its_listener(
     async with Headway(dsn, schema=schema) as app:
         with pytest.raises(ResultTimeout):
             await (await work_of(app).enqueue()).result(timeout=0.01)
-        assert backends(db, "headway")
+        await eventually(lambda: backends(db, "headway"))
     await eventually(lambda: not backends(db, "headway", OURS))
     assert not [task for task in asyncio.all_tasks() if "headway" in task.get_name()]
 
@@ -98,10 +98,10 @@ async def test_p68_a_stop_is_heeded_also_by_a_worker_that_starts_after_it(
     work_of(hw)
     early = hw.worker()
     early.stop()
-    assert (await asyncio.wait_for(early.run(), 30)).total == 0
+    assert (await asyncio.wait_for(early.run(), DEADLINE)).total == 0
     idle = start(poll="1h")
     await eventually(lambda: idle.worker.id)
-    assert (await asyncio.wait_for(idle.stop(), 30)).total == 0
+    assert (await asyncio.wait_for(idle.stop(), DEADLINE)).total == 0
 
 
 async def test_p69_an_app_that_was_closed_opens_again_when_used(hw: Headway) -> None:

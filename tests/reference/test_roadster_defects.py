@@ -56,12 +56,12 @@ async def test_rd2_a_job_that_outlasts_its_lease_runs_once(
         return ctx.attempt
 
     for _ in range(2):
-        start(lease="1s")
+        start(lease="6s")  # a busy machine may stop for a second or two
     job = await work.enqueue()
     await eventually(lambda: ran)
     first = db.execute("select max(expires_at) from worker").fetchone()
     assert first is not None
-    over = "select clock_timestamp() > %s + interval '1 s'"
+    over = "select clock_timestamp() > %s + interval '0.5 s'"
     await eventually(lambda: db.execute(over, first).fetchone() == (True,))
     release.set()
     assert await job.result(timeout=DEADLINE) == 1

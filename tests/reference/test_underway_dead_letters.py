@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from headway import Headway, Key, Retry
-from tests.reference.scenes import lose
+from tests.reference.scenes import ONE_CRASH, lose
 from tests.store.store import TASK, Store
 
 
@@ -71,9 +71,10 @@ async def test_u29_a_dead_letter_is_a_new_job_with_a_link_to_the_old(
 
 
 def test_u42_a_job_lost_for_good_has_its_dead_letter_too(store: Store) -> None:
-    """Underway: a stale task without attempts left moves there. Headway: the rescue makes the letter."""
+    """Underway: a stale task without attempts left moves there. Headway: the rescue makes the letter
+    when it fails the job."""
     store.declare(dead_letter="dead", keep_failed="30 days")
-    claim = store.held(store.register(), max_attempts=1, input={"number": 3})
+    claim = store.held(store.register(), input={"number": 3}, **ONE_CRASH)
     lose(store)
     assert store.states(claim.id) == ["failed"]
     letter = store.one("select task, queue, input, headers from job")

@@ -60,7 +60,7 @@ async def test_u9_the_number_of_attempts_is_stored_and_a_calls_own_policy_too(
     assert (await job.status()).max_attempts == 7
     assert (await own.status()).max_attempts == 2
     assert _options(db, job.id) is None
-    stored = {"backoff": "exponential", "base": 9, "cap": 60, "jitter": 0}
+    stored = {"backoff": "exponential", "base": 9, "cap": 60, "jitter": 0, "max_crashes": 3}
     assert _options(db, own.id) == {"retry": stored}
 
 

@@ -68,7 +68,7 @@ def test_ud3_one_statement_claims_a_hundred_and_one_settles_them(store: Store, w
     claims = store.claim(worker)
     assert len(claims) == 100
     settled = [Settled(claim, verdict("succeed")) for claim in claims]
-    assert store.run(jobs.finish(store.target, settled, store.now)) == []
+    assert store.run(jobs.finish(store.target, settled, store.now)) == {}
     (written,) = store.rows("select xmin::text, count(*) as n from archive group by 1")
     assert written["n"] == 100
 

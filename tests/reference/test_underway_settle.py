@@ -10,8 +10,8 @@ import pytest
 from headway.core.verdict import Kind
 from headway.store import jobs
 from headway.store.rows import Claim
-from tests.reference.scenes import lose, rescue
-from tests.store.store import NOW, Store
+from tests.reference.scenes import ONE_CRASH, lose, promote, rescue
+from tests.store.store import NOW, Store, counted
 
 FINAL: dict[Kind, str] = {"cancel": "cancelled", "succeed": "succeeded", "fail": "failed"}
 
@@ -19,6 +19,8 @@ FINAL: dict[Kind, str] = {"cancel": "cancelled", "succeed": "succeeded", "fail":
 def _ended(store: Store, worker: int, kind: Kind) -> Claim:
     claim = store.held(worker)
     store.advance(2)
+    if kind == "cancel":
+        assert store.cancel(claim.id) == "asked"
     assert store.settle(claim, kind)
     assert store.states(claim.id) == [FINAL[kind]]
     return claim
@@ -117,22 +119,25 @@ def test_u39_each_round_adds_one_attempt(store: Store, worker: int) -> None:
 def test_u40_a_job_is_taken_back_when_its_lease_has_run_out_and_not_before(
     store: Store, worker: int
 ) -> None:
-    """Underway: a stale task is dequeued, its attempt failed. Headway: rescued, attempt WorkerLost."""
+    """Underway: a stale task is dequeued, its attempt failed. Headway: rescued, with an attempt row, and
+    the attempt is given back: the job need not have caused the loss."""
     claim = store.held(worker)
     store.advance(29)
     assert rescue(store) == (0, 0)
     assert store.states(claim.id) == ["running"]
     store.advance(1)
     assert rescue(store) == (1, 0)
+    store.advance(1)
+    assert promote(store).count == 1
     (again,) = store.claim(store.register())
-    assert (again.id, again.attempt) == (claim.id, 2)
+    assert (again.id, again.attempt, again.crashes) == (claim.id, 1, 1)
     (attempt,) = store.attempts(claim.id)
     assert (attempt["attempt"], attempt["error"]["type"]) == (1, "WorkerLost")
 
 
-def test_u41_the_last_attempt_lost_fails_the_job(store: Store, worker: int) -> None:
+def test_u41_the_last_crash_fails_the_job(store: Store, worker: int) -> None:
     """Underway: terminal failed at the next dequeue. Headway: at the next rescue (G6)."""
-    claim = store.held(worker, max_attempts=1)
+    claim = store.held(worker, **ONE_CRASH)
     store.advance(30)
     assert rescue(store) == (0, 1)
     assert store.states(claim.id) == ["failed"]
@@ -141,7 +146,7 @@ def test_u41_the_last_attempt_lost_fails_the_job(store: Store, worker: int) -> N
 
 def test_u42_a_job_lost_for_good_says_so_in_the_archive(store: Store, worker: int) -> None:
     """Underway: moved to the dead-letter queue, failed. Headway: archived under its own queue."""
-    claim = store.held(worker, max_attempts=1)
+    claim = store.held(worker, **ONE_CRASH)
     lose(store)
     archived = store.archived(claim.id)
     assert archived is not None
@@ -154,7 +159,7 @@ def test_u43_a_late_success_does_not_change_a_job_that_was_lost_for_good(
     store: Store, worker: int
 ) -> None:
     """Underway: TaskNotFound, state stays failed. Headway: reported lost, nothing written (G2)."""
-    claim = store.held(worker, max_attempts=1)
+    claim = store.held(worker, **ONE_CRASH)
     lose(store)
     before = store.everything()
     assert not store.settle(claim, "succeed", result=1)
@@ -172,4 +177,4 @@ def test_u44_no_write_with_an_old_claim_touches_the_row(
     assert not store.settle(old, kind)
     assert store.run(jobs.progress([(old, {"percent": 50})])) == 0
     assert store.everything() == before
-    assert (new.id, new.number, store.states(new.id)) == (old.id, 2, ["running"])
+    assert (new.id, counted(new), store.states(new.id)) == (old.id, 2, ["running"])

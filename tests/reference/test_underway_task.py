@@ -65,12 +65,14 @@ def test_u5_migrations_fill_their_schema_and_leave_search_path_alone(dsn: str) -
         conn.execute("create schema elsewhere_u5")
         conn.execute("set search_path = elsewhere_u5")
         before = _relations(conn)
+        conn.commit()
         _migrate_on(conn, "hw_u5")
+        conn.commit()
         assert conn.execute("show search_path").fetchone() == ("elsewhere_u5",)
         made = _relations(conn) - before
         assert {"job", "archive", "migration"} <= {name for _, name in made}
         assert {schema for schema, _ in made} == {"hw_u5"}
-        conn.rollback()
+        conn.execute("drop schema hw_u5, elsewhere_u5 cascade")
 
 
 def _migrate_on(conn: psycopg.Connection[Any], schema: str) -> None:

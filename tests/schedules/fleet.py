@@ -22,6 +22,7 @@ from headway import Headway, Schedule
 from headway.core.clock import Clock
 from headway.engine import loop
 from tests.schedules.fleet_app import register
+from tests.support import DEADLINE
 
 _ROOT = Path(__file__).parents[2]
 
@@ -76,7 +77,7 @@ class Fleet:
         finally:
             assert self._nursery.stdin is not None
             self._nursery.stdin.close()
-            self._nursery.wait(30)
+            self._nursery.wait(DEADLINE)
             print("\n".join(self.log.read_text(errors="replace").splitlines()[-50:]))
 
     def travel(self, moment: datetime) -> None:

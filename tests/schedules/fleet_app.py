@@ -18,7 +18,8 @@ async def _report() -> tuple[int, float]:
 
 def register(hw: Headway, schedule: Scheduled | None = None) -> Headway:
     """The same task on any app, with what is declared of it."""
-    patient = Retry(max_attempts=100, base=0)  # a worker that is killed takes its jobs along
+    # A worker that is killed takes its jobs along.
+    patient = Retry(max_attempts=100, max_crashes=100, base=0)
     hw.task(name="report", schedule=schedule, keep="1000d", retry=patient)(_report)
     return hw
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headway import Headway, Schedule
-from headway.engine.maintenance.scheduler import Declarations
+from headway.engine.maintenance.declarations import Declarations
 from headway.errors import ConfigError
 from headway.store import schedules
 from tests.schedules.travel import Travel

@@ -113,7 +113,7 @@ def _waiting(db: psycopg.Connection[Any], schema: str) -> list[tuple[str, int, l
     """Who is in the middle of a firing and cannot go on: its process, the server's, whom it waits for."""
     return db.execute(
         """select application_name, pid, pg_blocking_pids(pid) from pg_stat_activity
-           where wait_event_type = 'Lock' and starts_with(query, %s)""",
+           where wait_event_type = 'Lock' and starts_with(query, %s) and datname = current_database()""",
         (opening(FIRE, schema),),
     ).fetchall()
 

@@ -29,7 +29,9 @@ def test_a_job_that_ends_while_its_day_is_added_is_settled_when_that_is_tried_ag
         refusal = meanwhile.answer()
         assert isinstance(refusal, psycopg.errors.CheckViolation)
         assert is_passing(refusal)
-        assert store.run(ended) == []
+        again = jobs.finish(store.target, [Settled(claim, verdict("succeed"))], NOW, careful=True)
+        assert store.run(ended) == {claim.id: "locked"}, "it was locked since it was claimed"
+        assert store.run(again) == {}
         assert store.states(claim.id) == ["succeeded"]
     finally:
         store.close()

@@ -92,7 +92,7 @@ def test_a_variable_names_another_file(project: Project, monkeypatch: pytest.Mon
         ("[worker]\nschema = 'a'", "no setting worker.schema (= 'a'); did you mean schema?"),
         ("[worker]\nlaese = 3", "no setting worker.laese (= 3); did you mean worker.lease?"),
         ("[workers]\nlease = 3", "no setting workers (= {lease = 3}); did you mean worker?"),
-        ("xyz = 3", "no setting xyz (= 3); it takes database_url, health, local, log,"),
+        ("xyz = 3", "no setting xyz (= 3); it takes database_url, embedded, health, local, log,"),
         ("[log]\nxyz = 3", "no setting log.xyz (= 3); [log] takes format, level"),
         ("worker = 3", "worker = 3 is not a table; write it under a line [worker]"),
         ("profiles = 3", "profiles = 3 is not a table"),

@@ -35,7 +35,7 @@ def test_where_a_worker_lives_it_is_told_of_the_room_instead(hand: Hand) -> None
     hand.engine_lives()
     with hand.listening() as heard:
         hand.settle("complete", held)
-        assert heard() == ["room some key"]
+        assert heard() == [f"room {held['id']}"], "keys are not for everybody to hear"
     assert _ready(hand) == []
 
 

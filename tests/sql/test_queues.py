@@ -75,12 +75,12 @@ def test_purge_of_many_goes_through_all_of_them(hand: Hand) -> None:
 
 
 def test_purge_frees_the_room_under_a_key(hand: Hand) -> None:
-    hand.enqueue(queue="mail", concurrency_key="k")
+    purged = hand.enqueue(queue="mail", concurrency_key="k")
     hand.sweep()
     behind = hand.enqueue(queue="other", concurrency_key="k")
     with hand.listening() as heard:
         assert hand.call("purge", "mail") == 1
-        assert heard() == ["room k"]
+        assert heard() == [f"room {purged}"]
     hand.sweep()
     assert hand.state(behind) == "ready"
 

@@ -150,8 +150,9 @@ def test_a_reader_sees_schedules_and_changes_none(
     for call in ("pause_schedule", "resume_schedule", "run_schedule"):
         with pytest.raises(DENIED):
             reader.call(call, "nightly")
-    with pytest.raises(DENIED):
-        reader.rows("select * from schedule")
+    for query in ("update schedule set spec = ''", "select * from schedule for update"):
+        with pytest.raises(DENIED):
+            reader.rows(query)
 
 
 def test_an_operator_changes_schedules_without_a_right_to_the_table(
@@ -163,7 +164,11 @@ def test_an_operator_changes_schedules_without_a_right_to_the_table(
     assert row["paused_by"].endswith("_operator"), "not the owner, whose rights the function has"
     assert operator.call("resume_schedule", "nightly") is True
     assert operator.call("run_schedule", "nightly") is not None
-    for query in ("update schedule set spec = ''", "delete from schedule", "table schedule"):
+    for query in (
+        "update schedule set spec = ''",
+        "delete from schedule",
+        "table schedule for update",
+    ):
         with pytest.raises(DENIED):
             operator.rows(query)
 

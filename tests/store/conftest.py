@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Iterator
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from headway.store import migrate
 from tests.store.store import Store
+
+_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +50,21 @@ def own_store(dsn: str, schema: str) -> Iterator[Store]:
 def worker(store: Store) -> int:
     """A live worker with an ordinary lease."""
     return store.register()
+
+
+@pytest.fixture
+def fresh(server_dsn: str) -> Iterator[str]:
+    """The DSN of an empty database."""
+    name = sql.Identifier(f"headway_fresh_{os.getpid()}_{next(_numbers)}")
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        conn.execute(sql.SQL("drop database if exists {} with (force)").format(name))
+        conn.execute(sql.SQL("create database {}").format(name))
+        yield make_conninfo(server_dsn, dbname=name.as_string().strip('"'))
+        conn.execute(sql.SQL("drop database {} with (force)").format(name))
+
+
+@pytest.fixture
+def look(fresh: str) -> Iterator[psycopg.Connection[Any]]:
+    """A plain connection to that database."""
+    with psycopg.connect(fresh, autocommit=True) as conn:
+        yield conn

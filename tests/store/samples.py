@@ -11,8 +11,20 @@ from headway.core.ids import new_id
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.store import bulk, controls, counts, fleet, inspect, jobs, pulls, schedules
+from headway.store import (
+    blockers,
+    bulk,
+    controls,
+    counts,
+    fleet,
+    identity,
+    inspect,
+    jobs,
+    pulls,
+    schedules,
+)
 from headway.store.connect import Target
+from headway.store.identity import Identity
 from headway.store.jobs import Settled
 from headway.store.statement import Statement
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
@@ -20,7 +32,7 @@ from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 # What `headway job enqueue` leaves open.
 _OPTIONS: dict[str, Any] = dict.fromkeys(
     ("queue", "delay", "at", "priority", "ttl", "headers", "concurrency_key", "limit", "ordered")
-) | {"unique_key": None, "on_taken": "skip"}
+) | {"unique_key": None, "on_taken": "skip", "limit_key": None, "no_keys": False}
 
 
 def _resize(n: int) -> None:
@@ -60,6 +72,7 @@ def samples(
     one, now = UUID(ids[0]), NOW
     made: list[Statement[Any]] = [
         jobs.enqueue(target, [new_job() for _ in range(batch)], now),
+        jobs.enqueue_in(target, [new_job()], now, Identity("db", "0", "")),
         jobs.withdraw(ids),
         jobs.claim(1, shares([ask(priority=p) for p in (5, 0, -5)], batch), now),
         jobs.finish(target, done, now),
@@ -68,9 +81,8 @@ def samples(
         jobs.lock_keys(keys),
         jobs.give_way(keys, now),
         jobs.admit(target, keys, now),
-        jobs.ring_room(target, keys),
         jobs.promote(target, now - timedelta(seconds=9), batch, now),
-        jobs.cancel(target, one, now),
+        jobs.cancel(target, ids, now),
         jobs.expire(target, batch, now),
         jobs.rescue(target, batch, now),
         jobs.revive(target, one, None, now),
@@ -84,12 +96,15 @@ def samples(
         jobs.held(claims),
         jobs.joined(0, batch),
         jobs.lines("", batch, now),
-        jobs.orphans(1, ids),
+        jobs.orphans(1, claims, batch),
+        jobs.asked(batch),
+        jobs.keys_of(ids),
         jobs.idle(["q"], [TASK], now),
         jobs.outcome(one),
         jobs.await_end(one, now),
         fleet.register("host:1", "0", 10, ["q"], [TASK], 30.0, now),
         fleet.heartbeat(1, 30.0, now),
+        fleet.note_trouble(1, "why"),
         fleet.retire(1, now),
         fleet.drain(target, 1, now),
         fleet.forget(now),
@@ -103,7 +118,7 @@ def samples(
         controls.reset_limit(target, "queue", "q"),
         controls.declare(target, [_DEFINITION]),
         controls.ring_open(target, [("queue", "q"), ("task", TASK)]),
-        controls.mark_limited(),
+        controls.mark_limited(1),
         inspect.job(one),
         inspect.jobs(states=[State.FAILED], task=TASK, queue="q", before=one),
         inspect.attempts(one),
@@ -139,5 +154,8 @@ def samples(
         inspect.workers(now),
         inspect.stranded(now),
         inspect.server(),
+        identity.read(),
+        blockers.read(10.0),
+        blockers.waits(now),
     ]
     return {statement.name: statement for statement in made}

@@ -25,6 +25,7 @@ from headway.store.controls import Kind as Controlled
 from headway.store.documents import Ask, NewJob, Settled, Share
 from headway.store.rows import Claim
 from headway.store.statement import Statement, text
+from tests.support import DEADLINE
 
 R = TypeVar("R")
 
@@ -39,6 +40,9 @@ TABLES = (
     "duty",
     "control",
     "awaited",
+    "stop_request",
+    "drain_request",
+    "unkept",
     "unique_period",
     "task",
     "tally",
@@ -108,6 +112,11 @@ def a_claim(job_id: UUID | str, number: int = 1) -> Claim:
     return Claim(str(job_id), number, TASK, "", 1, 3, "q", 0, 1, None, "{}", None, None, None)
 
 
+def counted(claim: Claim) -> int:
+    """Return how many claims of its job there were: the part of the number that counts."""
+    return claim.number >> 32
+
+
 def verdict(
     kind: Kind,
     *,
@@ -116,6 +125,7 @@ def verdict(
     error: str = "",
     carried: Any = None,
     children: Sequence[NewJob] | None = None,
+    crashed: bool = False,
     **move: Any,
 ) -> Verdict:
     """A verdict as the engine would make it: what fails or is tried again carries an error, what
@@ -129,6 +139,7 @@ def verdict(
         advance=step(delay=delay, **move) if kind == "advance" else None,
         carried=None if carried is None else codec.encode(carried),
         children=None if children is None else list(children),
+        crashed=crashed,
     )
 
 
@@ -209,6 +220,24 @@ class Store:
     def claim(self, worker: int, *asks: Asked, room: int = 100) -> list[Claim]:
         return self.run(jobs.claim(worker, shares(asks or [ask()], room), self.now))
 
+    def cancel(self, job_id: UUID | str, conn: psycopg.Connection[Any] | None = None) -> str | None:
+        """Cancel a job. Return "cancelled", "asked", or none if it does not live."""
+        return self.run(jobs.cancel(self.target, [job_id], self.now), conn).get(str(job_id))
+
+    def cancel_asked(self) -> int:
+        """Cancel what waits although it was asked to stop, as the leader does. Return how many."""
+        ids = self.run(jobs.asked(100))
+        answers = self.run(jobs.cancel(self.target, ids, self.now))
+        return list(answers.values()).count("cancelled")
+
+    def rescue(
+        self, limit: int = 100, conn: psycopg.Connection[Any] | None = None
+    ) -> tuple[int, int]:
+        """Take back the jobs of lost workers. Return how many run again, and how many ended."""
+        rescued = self.run(jobs.rescue(self.target, limit, self.now), conn)
+        again = sum(one.came_to == "r" for one in rescued)
+        return again, len(rescued) - again
+
     def pause(self, name: str, kind: Controlled = "queue", **said: Any) -> datetime:
         said = {"by": None, "reason": None, "until": None} | said
         return self.run(controls.pause(self.target, kind, name, now=self.now, **said))
@@ -217,9 +246,18 @@ class Store:
         return self.run(controls.resume(self.target, kind, name, self.now))
 
     def limit(self, name: str, kind: Controlled = "queue", **numbers: Any) -> None:
-        """Sets a limit, as a person would; with no numbers it lifts it."""
+        """Sets a limit, as `hw.controls.limit` does; with no numbers it lifts it."""
         limit = Limit(**numbers) if numbers else None
-        self.run(controls.set_limit(self.target, kind, name, limit, "ada", self.now))
+        with self.conn.transaction():
+            self.run(controls.set_limit(self.target, kind, name, limit, "ada", self.now))
+            self.run(controls.mark_limited())
+
+    def spent_until(self, name: str, kind: Controlled = "queue") -> datetime | None:
+        """When all tokens of a queue's or task's rate will have been earned again."""
+        where = "where name = %s and kind = %s"
+        return self.one(f"select spent_until from ({CONTROLS}) c {where}", name, kind)[
+            "spent_until"
+        ]
 
     def held(self, worker: int, **fields: Any) -> Claim:
         """A new job, claimed. Nothing else may be ready in its lane."""
@@ -233,12 +271,26 @@ class Store:
 
     def settle(self, claim: Claim, kind: Kind, **fields: Any) -> bool:
         """Whether the verdict took effect."""
+        return self.answer(claim, kind, **fields) is None
+
+    def answer(
+        self,
+        claim: Claim,
+        kind: Kind,
+        *,
+        conn: psycopg.Connection[Any] | None = None,
+        careful: bool = False,
+        **fields: Any,
+    ) -> str | None:
+        """Settle a claim. Return why the verdict took no effect; none if it did."""
         settled = [Settled(claim, verdict(kind, **fields))]
         if kind in _ENDS:
-            return not self.run(jobs.finish(self.target, settled, self.now))
-        if kind == "advance":
-            return not self.run(jobs.advance(self.target, settled, self.now))
-        return not self.run(jobs.requeue(self.target, 0, settled, self.now))
+            statement = jobs.finish(self.target, settled, self.now, careful=careful)
+        elif kind == "advance":
+            statement = jobs.advance(self.target, settled, self.now)
+        else:
+            statement = jobs.requeue(self.target, 0, settled, self.now)
+        return self.run(statement, conn).get(claim.id)
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -313,7 +365,7 @@ class Store:
                 # Notifications arrive in the order of commits: behind ours, nothing is missing.
                 self.eyes.execute("notify test_end")
                 payloads: list[str] = []
-                for note in conn.notifies(timeout=30):
+                for note in conn.notifies(timeout=DEADLINE):
                     if note.channel == "test_end":
                         return payloads
                     payloads.append(note.payload)
@@ -322,6 +374,14 @@ class Store:
             yield heard
 
 
-_LIVE = "select *, state::text as state from job where id = %s"
-_ARCHIVED = "select *, state::text as state from archive where id = %s"
-_ATTEMPTS = "select *, outcome::text as outcome from attempt where job_id = %s order by claim"
+# `claims` is the part of the claim number that counts.
+CONTROLS = """
+    select c.*, (select spent_until from bucket b
+                 where b.key = bucket_of(c.kind, c.name) and b.rated_in = c.rated_in) as spent_until
+    from control c"""
+"""Every pause and limit, with what was spent of its rate."""
+
+_LIVE = "select *, claim >> 32 as claims, state::text as state from job where id = %s"
+_ARCHIVED = "select *, claim >> 32 as claims, state::text as state from archive where id = %s"
+_ATTEMPTS = """select *, claim >> 32 as claims, outcome::text as outcome from attempt
+               where job_id = %s order by claim"""

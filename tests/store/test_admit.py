@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -19,7 +19,7 @@ def _holding(store: Store) -> list[UUID]:
 
 
 def _cancel(store: Store, job_id: UUID | str) -> None:
-    store.run(jobs.cancel(store.target, UUID(str(job_id)), store.now))
+    store.cancel(job_id)
 
 
 def test_a_job_with_a_key_is_made_blocked_and_says_so_once(store: Store) -> None:
@@ -244,6 +244,8 @@ def test_i9_what_ends_frees_its_room(store: Store, worker: int, kind: Any) -> No
     claim = store.held(worker, key="k")
     behind = store.enqueue(key="k")
     assert store.admit("k") == 0
+    if kind == "cancel":
+        store.cancel(claim.id)
     assert store.settle(claim, kind)
     assert store.admit("k") == 1
     assert _holding(store) == [behind]
@@ -257,15 +259,16 @@ def test_who_takes_room_away_from_a_waiting_job_says_so(store: Store) -> None:
         _cancel(store, blocked)
         assert heard() == [], "it had none"
         _cancel(store, ready)
-        assert heard() == ["room k one"]
-    for key in ("a", "b"):
-        store.enqueue(key=key, key_limit=2, ttl=5.0)
-        store.enqueue(key=key, key_limit=2, ttl=5.0)
+        assert heard() == [f"room {ready}"]
+    ids = {
+        key: sorted(str(store.enqueue(key=key, key_limit=2, ttl=5.0)) for _ in range(2))
+        for key in ("a", "b")
+    }
     store.admit("a")
     store.advance(5)
     with store.listening() as heard:
         assert store.run(jobs.expire(store.target, 10, store.now)) == 4
-        assert heard() == ["room a"], "once for both"
+        assert heard() == [f"room {ids['a'][0]}"], "once for both"
 
 
 @pytest.mark.parametrize("end", ["cancel", "expire"])
@@ -279,28 +282,50 @@ def test_who_takes_a_job_out_of_an_ordered_line_says_so(store: Store, end: str) 
             _cancel(store, job_id)
         else:
             store.run(jobs.expire(store.target, 10, store.now))
-        assert heard() == ["room k"]
+        assert heard() == [f"room {job_id}"]
 
 
 def test_a_lost_workers_job_keeps_its_room_or_frees_it_aloud(store: Store, worker: int) -> None:
-    again = store.held(worker, key="again", max_attempts=2)
-    ended = store.held(worker, key="ended", max_attempts=1)
+    again = store.held(worker, key="again")
+    ended = store.held(worker, key="ended")
     waiting = store.enqueue(key="ended")
+    store.cancel(ended.id)
     store.run(fleet.retire(worker, store.now))
     with store.listening() as heard:
-        assert store.run(jobs.rescue(store.target, 10, store.now)) == (1, 1)
-        assert sorted(heard()) == ["ready 0 q", "room ended"]
+        assert store.rescue() == (1, 1)
+        assert sorted(heard()) == ["ready 0 q", f"room {ended.id}"]
     assert store.row(again.id)["holds"]
-    assert store.states(ended.id) == ["failed"]
+    assert store.states(ended.id) == ["cancelled"]
     assert store.admit() == 1
     assert store.row(waiting)["holds"]
 
 
-def test_ringing_for_room_names_each_key(store: Store) -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_crash_frees_the_room_of_a_job_unless_it_is_ordered(
+    store: Store, worker: int, ordered: bool
+) -> None:
+    """It comes back after a back-off, and nobody waits for that but those who may not overtake it."""
+    suspect = store.held(worker, key="k", ordered=ordered)
+    waiting = store.enqueue(key="k", ordered=ordered)
+    store.advance(30)
     with store.listening() as heard:
-        store.run(jobs.ring_room(store.target, ["a b", "c"]))
-        store.run(jobs.ring_room(store.quiet, ["d"]))
-        assert sorted(heard()) == ["room a b", "room c"]
+        assert store.rescue() == (1, 0)
+        assert sorted(heard()) == ["later", *([] if ordered else [f"room {suspect.id}"])]
+    assert store.row(suspect.id)["holds"] is ordered
+    assert store.admit("k") == (0 if ordered else 1)
+    assert store.row(waiting)["holds"] is not ordered
+
+
+def test_the_keys_of_jobs_are_found_wherever_the_jobs_are(store: Store, worker: int) -> None:
+    """A notification names a job, because everybody hears it, and keys are not for everybody."""
+    live, ended = str(store.enqueue(key="live")), store.held(worker, key="ended", queue="e")
+    other = str(store.enqueue(key="other"))
+    without = str(store.enqueue())
+    store.settle(ended, "succeed")
+    asked = [live, ended.id, without, str(uuid4())]
+    assert sorted(store.run(jobs.keys_of(asked))) == ["ended", "live"]
+    assert store.run(jobs.keys_of([other, other])) == ["other"]
+    assert store.run(jobs.keys_of([])) == []
 
 
 def test_blocked_jobs_are_idle_only_while_others_hold_their_key(store: Store, worker: int) -> None:

@@ -164,7 +164,7 @@ def test_a_purged_job_is_in_the_archive_with_everything_and_can_be_retried(store
         "error": {"type": "Cancelled", "message": "its queue was purged while it waited"},
     }
     assert store.enqueue(unique_key="u") != job, "the unique key is free"
-    store.run(jobs.cancel(store.target, store.rows("select id from job")[0]["id"], store.now))
+    store.cancel(store.rows("select id from job")[0]["id"])
     assert store.run(jobs.revive(store.target, job, None, store.now))
     again = store.row(job)
     assert (again["state"], again["key"], again["unique_key"]) == ("b", "k", "u")
@@ -198,7 +198,7 @@ def test_room_that_a_purge_frees_is_spoken_of(store: Store) -> None:
     store.enqueue(key="free")  # holds none: nothing to say of it
     with store.listening() as heard:
         assert _purge(store) == 2
-        assert heard() == ["room k"]
+        assert heard() == [f"room {holding}"]
     assert store.admit("k") == 1
     assert store.row(behind)["state"] == "r"
 

@@ -67,14 +67,14 @@ async def test_g1_on_the_callers_connection_nothing_is_committed(
     store: Store, client: Client
 ) -> None:
     with psycopg.connect(store.dsn) as conn:
-        client.run_all_sync([_good(store), _good(store)], conn=conn)
+        client.run_in_sync(conn, lambda _: [_good(store), _good(store)])
         assert store.count("job") == 0
         conn.rollback()
-        client.run_sync(_good(store), conn=conn)
+        client.run_in_sync(conn, lambda _: [_good(store)])
         conn.commit()
     assert store.count("job") == 1
     async with await psycopg.AsyncConnection.connect(store.dsn) as own:
-        await client.run(_good(store), conn=own)
+        await client.run_in(own, lambda _: [_good(store)])
         assert store.count("job") == 1
         await own.commit()
     assert store.count("job") == 2
@@ -84,19 +84,19 @@ async def test_on_the_callers_connection_nothing_is_repeated(store: Store, clien
     with psycopg.connect(store.dsn) as conn:
         store.rows("select pg_terminate_backend(%s)", conn.info.backend_pid)
         with pytest.raises(psycopg.OperationalError):
-            client.run_sync(_good(store), conn=conn)
+            client.run_in_sync(conn, lambda _: [_good(store)])
     assert store.count("job") == 0
 
 
 async def test_a_connection_of_the_wrong_kind_is_refused(store: Store, client: Client) -> None:
     with psycopg.connect(store.dsn) as conn:
         with pytest.raises(ConfigError, match="the call that ends in _sync"):
-            await client.run(_good(store), conn=conn)
+            await client.run_in(conn, lambda _: [_good(store)])
         with pytest.raises(ConfigError, match="not a connection that can be borrowed"):
-            client.run_sync(_good(store), conn=object())
+            client.run_in_sync(object(), lambda _: [_good(store)])
     async with await psycopg.AsyncConnection.connect(store.dsn) as own:
         with pytest.raises(ConfigError, match="await the call without _sync"):
-            client.run_sync(_good(store), conn=own)
+            client.run_in_sync(own, lambda _: [_good(store)])
 
 
 async def test_g3_a_connection_that_broke_is_replaced(store: Store) -> None:

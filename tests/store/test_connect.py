@@ -14,6 +14,7 @@ from headway.store.connect import Target, complete_dsn
 from headway.store.link import Link
 from headway.store.listen import Listener, SyncListener
 from tests.store.store import Store, new_job
+from tests.support import eventually
 
 
 def test_a_dsn_is_completed_where_it_is_silent() -> None:
@@ -24,7 +25,8 @@ def test_a_dsn_is_completed_where_it_is_silent() -> None:
     assert completed["application_name"] == "shop"
     assert completed["tcp_user_timeout"] == "10000", "a black-holed network is noticed in seconds"
     assert completed["connect_timeout"] == "5"
-    assert complete_dsn(complete_dsn(given)) == complete_dsn(given)
+    assert completed["client_encoding"] == "UTF8"
+    assert conninfo_to_dict(complete_dsn(complete_dsn(given))) == completed
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://[", "nonsense", "colour=red"])
@@ -57,7 +59,9 @@ async def test_a_connection_of_the_engines_states_what_it_relies_on(store: Store
             "statement_timeout": "30s",
             "lock_timeout": "10s",
             "idle_in_transaction_session_timeout": "1min",
-            "search_path": '"$user", public',
+            "search_path": "pg_catalog, pg_temp",
+            "DateStyle": "ISO, MDY",
+            "client_encoding": "UTF8",
         }.items():
             cursor = await conn.execute(f"show {name}")
             assert await cursor.fetchone() == (value,), name
@@ -89,10 +93,7 @@ async def test_a_link_sends_several_statements_as_one_transaction(store: Store) 
 async def test_a_link_says_that_its_connection_broke_and_makes_a_new_one(store: Store) -> None:
     link = Link(store.target.named("a link"))
     await link.run(inspect.server())
-    ended = (
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'a link'"
-    )
-    assert len(store.rows(ended)) == 1
+    assert store.terminate("a link") == 1
     with pytest.raises(DatabaseUnavailable):
         await link.run(inspect.server())
     assert not (await link.run(inspect.server())).in_recovery
@@ -107,8 +108,7 @@ async def test_a_link_that_was_interrupted_starts_over(store: Store) -> None:
         store.eyes.execute("lock table job")
         waiting = asyncio.create_task(link.run(jobs.lanes(["q"])))
         query = "select 1 from pg_locks where not granted and relation = 'job'::regclass"
-        while not store.rows(query):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: store.rows(query))
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

@@ -58,10 +58,12 @@ def test_tasks_flows_and_steps_are_declared_by_what_they_are_called(store: Store
         "queue": "mail",
         "priority": 3,
         "max_attempts": 9,
+        "max_crashes": 3,
         "keep_succeeded": None,
         "keep_failed": timedelta(hours=1),
         "dead_letter": "dead",
         "on_failure": "alert",
+        "keys": [],
     }
     assert rows["order"] == rows["order"] | {
         "first_step": "charge",
@@ -125,7 +127,9 @@ def test_the_input_of_a_job_that_ended_without_success_is_corrected(
     store: Store, worker: int, kind: Any
 ) -> None:
     claim = store.held(worker)
-    store.settle(claim, kind)
+    if kind == "cancel":
+        store.cancel(claim.id)
+    assert store.settle(claim, kind)
     before = store.archived(claim.id)
     assert before is not None
     assert _edit(store, claim.id)

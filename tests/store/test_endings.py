@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from headway.store import fleet, inspect, jobs
+from headway.store import bulk, fleet, inspect, jobs
 from headway.store.rows import Claim
-from tests.store.store import NOW, Store, ask
+from tests.store.store import NOW, Store, ask, new_job
 
 _ENDS = ["succeed", "fail", "cancel", "cancel waiting", "expire", "lose", "lose cancelled"]
 
@@ -23,14 +23,14 @@ def _end(store: Store, worker: int, how: str, **fields: Any) -> UUID:
             store.rows("update job set expires_at = %s returning 1", store.now)
             assert store.run(jobs.expire(store.target, 10, store.now)) == 1
         else:
-            store.run(jobs.cancel(store.target, job_id, store.now))
+            store.cancel(job_id)
         return job_id
-    claim = store.held(worker, max_attempts=1, **fields)
+    claim = store.held(worker, options={"retry": {"max_crashes": 1}}, **fields)
+    if how in ("cancel", "lose cancelled"):
+        assert store.cancel(claim.id) == "asked"
     if how.startswith("lose"):
-        if how == "lose cancelled":
-            store.run(jobs.cancel(store.target, UUID(claim.id), store.now))
-        store.run(fleet.retire(worker, store.now))
-        assert store.run(jobs.rescue(store.target, 10, store.now)) == (0, 1)
+        store.rows("update worker set expires_at = %s where id = %s returning 1", store.now, worker)
+        assert store.rescue() == (0, 1)
     else:
         assert store.settle(claim, how)  # type: ignore[arg-type]
     return UUID(claim.id)
@@ -69,6 +69,37 @@ def test_a_task_that_is_not_kept_is_gone_at_once_and_who_waits_is_told(
     second = store.enqueue(key="k")
     assert store.admit("k") == 1, "its room is free"
     assert store.row(second)["holds"]
+
+
+@pytest.mark.parametrize("how", [*_ENDS, "purge"])
+def test_r8_a_repeated_enqueue_of_a_job_that_was_not_kept_makes_nothing_new(
+    store: Store, worker: int, how: str
+) -> None:
+    store.declare(keep_succeeded=None, keep_failed=None)
+    repeated = new_job()
+    if how == "purge":
+        store.run(jobs.enqueue(store.target, [repeated], store.now))
+        store.run(bulk.purge(store.target, "q", None, store.now)(UUID(int=0), None))
+    else:
+        assert str(_end(store, worker, how, id=repeated.id)) == repeated.id
+    before = store.everything()
+    with store.conn.transaction():
+        store.run(jobs.enqueue(store.target, [repeated], store.now))
+        assert store.run(jobs.withdraw([repeated.id])) == 1
+    assert store.everything() == before
+    store.advance(3599)
+    store.run(fleet.forget(store.now))
+    assert store.count("unkept") == 1
+    store.advance(1)
+    store.run(fleet.forget(store.now))
+    assert store.count("unkept") == 0
+
+
+def test_r8_a_job_that_is_kept_is_found_in_the_archive_alone(store: Store, worker: int) -> None:
+    for how in _ENDS[:-2]:
+        _end(store, worker, how)
+    assert store.count("archive") == len(_ENDS) - 2
+    assert store.count("unkept") == 0
 
 
 def test_what_is_not_kept_leaves_no_steps_behind_but_its_errors(store: Store, worker: int) -> None:

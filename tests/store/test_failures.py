@@ -68,7 +68,8 @@ def test_only_the_end_of_a_job_is_a_failure(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.settle(claim, "retry")
     (claim,) = store.claim(worker)
-    store.settle(claim, "cancel")
+    store.cancel(claim.id)
+    assert store.settle(claim, "cancel")
     flow = store.held(worker, task="order", step="one")
     store.settle(flow, "advance")
     (flow,) = store.claim(worker, ask(tasks=["order/two"]))
@@ -91,7 +92,7 @@ def test_what_commits_late_is_not_lost_and_nothing_comes_twice(store: Store, wor
     settled = [Settled(slow, verdict("fail"))]
     with engine_connection(store.dsn) as conn:
         conn.execute("begin")
-        assert store.run(jobs.finish(store.target, settled, store.now), conn) == []
+        assert store.run(jobs.finish(store.target, settled, store.now), conn) == {}
         snapshot = read(snapshot)
         assert seen == []
         store.settle(quick, "fail")
@@ -140,6 +141,8 @@ def test_whoever_listens_is_told_that_something_failed(
     store: Store, worker: int, kind: Any
 ) -> None:
     claims = [store.held(worker), store.held(worker)]
+    if kind == "cancel":
+        store.run(jobs.cancel(store.target, [claim.id for claim in claims], store.now))
     settled = [Settled(claim, verdict(kind)) for claim in claims]
     with store.listening(store.target.done_channel) as heard:
         store.run(jobs.finish(store.target, settled, store.now))
@@ -181,8 +184,10 @@ def test_failed_jobs_are_found_by_task_step_moment_and_error(store: Store, worke
         store.settle(claim, "fail", error=message)
         made[name] = claim.id
         store.advance(1)
-    for kind in ("succeed", "cancel"):
-        store.settle(store.held(worker, task="mail"), kind)  # type: ignore[arg-type]
+    assert store.settle(store.held(worker, task="mail"), "succeed")
+    cancelled = store.held(worker, task="mail")
+    store.cancel(cancelled.id)
+    assert store.settle(cancelled, "cancel")
     names = {job_id: name for name, job_id in made.items()}
 
     def found(**by: Any) -> list[str]:

@@ -11,12 +11,12 @@ from psycopg.errors import UntranslatableCharacter
 from headway.core.verdict import Verdict
 from headway.store import jobs
 from headway.store.jobs import Settled
-from tests.store.aside import Aside
 from tests.store.store import (
     NOW,
     Store,
     a_claim,
     ask,
+    counted,
     engine_connection,
     new_job,
     verdict,
@@ -51,7 +51,7 @@ def test_the_archive_keeps_everything_that_the_row_said(store: Store, worker: in
         "finished_at": NOW + timedelta(seconds=5),
         "expires_at": NOW + timedelta(seconds=900),
         "worker_id": worker,
-        "claim": 1,
+        "claims": 1,
         "attempt": 1,
         "result": {"ok": True},
         "error": None,
@@ -81,7 +81,7 @@ def test_i7_a_failure_keeps_its_error_and_a_row_for_the_attempt(store: Store, wo
         "started_at": NOW,
         "finished_at": NOW + timedelta(seconds=7),
         "worker_id": worker,
-        "claim": 1,
+        "claims": 1,
         "attempt": 1,
         "outcome": "f",
         "task": "resize",
@@ -92,22 +92,25 @@ def test_i7_a_failure_keeps_its_error_and_a_row_for_the_attempt(store: Store, wo
     }
 
 
-def test_a_running_job_that_was_asked_to_stop_may_still_end_as_it_likes(
+def test_r10_a_running_job_that_was_asked_to_stop_succeeds_or_is_cancelled(
     store: Store, worker: int
 ) -> None:
-    """The flag is a request: a handler that finished first has finished."""
-    for kind, state in (("succeed", "succeeded"), ("fail", "failed"), ("cancel", "cancelled")):
-        claim = store.held(worker)
-        store.run(jobs.cancel(store.target, UUID(claim.id), store.now))
+    """A handler that finished first has finished. One that failed is cancelled: nobody is called."""
+    store.declare("called")
+    store.declare(on_failure="called", dead_letter="dead")
+    for kind, state in (("succeed", "succeeded"), ("fail", "cancelled"), ("cancel", "cancelled")):
+        claim = store.held(worker, max_attempts=1)
+        store.cancel(claim.id)
         assert store.settle(claim, kind)
         assert store.states(claim.id) == [state]
+    assert store.count("job") == 0, "no job follows from it"
 
 
 def test_g2_a_stale_claim_number_writes_nothing(store: Store, worker: int) -> None:
     old = store.held(worker)
     store.settle(old, "retry")
     (new,) = store.claim(worker)
-    assert new.number == 2
+    assert counted(new) == 2
     before = store.everything()
     for kind in ("succeed", "fail", "cancel"):
         assert not store.settle(old, kind)
@@ -147,7 +150,8 @@ def test_what_was_lost_is_named_and_the_rest_is_written(store: Store, worker: in
     lost, unknown = claims[1], a_claim(uuid4())
     lost.number = 9
     settled = [Settled(claim, verdict("succeed")) for claim in [*claims, unknown]]
-    assert set(store.run(jobs.finish(store.target, settled, store.now))) == {lost.id, unknown.id}
+    untouched = store.run(jobs.finish(store.target, settled, store.now))
+    assert untouched == {lost.id: "lost", unknown.id: "lost"}
     assert store.count("archive") == 3
     assert store.states(lost.id) == ["running"]
 
@@ -156,11 +160,10 @@ def test_one_batch_may_end_jobs_in_every_way(store: Store, worker: int) -> None:
     made = [new_job() for _ in range(3)]
     store.run(jobs.enqueue(store.target, made, store.now))
     kinds = ("succeed", "fail", "cancel")
-    settled = [
-        Settled(claim, verdict(kind))
-        for claim, kind in zip(store.claim(worker), kinds, strict=True)
-    ]
-    assert store.run(jobs.finish(store.target, settled, store.now)) == []
+    claims = store.claim(worker)
+    assert store.cancel(claims[2].id) == "asked"
+    settled = [Settled(claim, verdict(kind)) for claim, kind in zip(claims, kinds, strict=True)]
+    assert store.run(jobs.finish(store.target, settled, store.now)) == {}
     states = [store.states(one.claim.id)[0] for one in settled]
     assert states == ["succeeded", "failed", "cancelled"]
 
@@ -171,7 +174,7 @@ def test_who_waits_is_told_by_name_and_nobody_else_is(store: Store, worker: int)
     settled = [Settled(claim, verdict("succeed")) for claim in (awaited, ignored)]
     with store.listening(store.target.done_channel) as heard:
         # Being told is not the same as being lost.
-        assert store.run(jobs.finish(store.target, settled, store.now)) == []
+        assert store.run(jobs.finish(store.target, settled, store.now)) == {}
         assert heard() == [awaited.id]
     assert store.count("awaited") == 0
 
@@ -191,7 +194,7 @@ def test_without_notifications_the_wait_still_ends_in_the_table(store: Store, wo
     store.run(jobs.await_end(UUID(claim.id), store.now))
     with store.listening(store.target.done_channel) as heard:
         settled = [Settled(claim, verdict("succeed"))]
-        assert store.run(jobs.finish(store.quiet, settled, store.now)) == []
+        assert store.run(jobs.finish(store.quiet, settled, store.now)) == {}
         assert heard() == []
     assert store.count("awaited") == 0
 
@@ -202,9 +205,9 @@ def test_two_settlers_of_one_claim_settle_it_once(store: Store, worker: int) -> 
     settled = [Settled(claim, verdict("succeed", result="x"))]
     finish = jobs.finish(store.target, settled, store.now)
     with engine_connection(store.dsn) as conn, conn.transaction():
-        assert store.run(finish, conn) == []
-        again = Aside(store, finish).wait_until_it_waits()
-    assert again.answer() == [claim.id]
+        assert store.run(finish, conn) == {}
+        assert store.run(finish) == {claim.id: "locked"}, "it does not wait for the first"
+    assert store.run(finish) == {claim.id: "lost"}
     assert store.count("archive") == 1
 
 

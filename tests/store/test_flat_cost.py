@@ -85,7 +85,7 @@ def test_g9_behind_its_cursor_a_claim_does_not_walk_what_lies_dead(store: Store)
         claims = store.claim(worker, ask(room=_MANY), room=_MANY)
         assert len(claims) == _MANY
         settled = [Settled(claim, verdict("succeed")) for claim in claims]
-        assert store.run(jobs.finish(store.quiet, settled, store.now)) == []
+        assert store.run(jobs.finish(store.quiet, settled, store.now)) == {}
         cursor = _newest(store)
         _enqueue(store, _ROOM)
         from_the_start = _read_by_a_claim(store, worker, 0)

@@ -66,7 +66,7 @@ def test_who_gave_way_runs_when_its_queue_is_open_again(store: Store, worker: in
     store.settle(claim, "succeed")
     assert _look(store) == 1
     assert _states(store, let_in, in_line, able) == ["blocked", "ready", "succeeded"]
-    store.run(jobs.cancel(store.target, in_line, store.now))
+    store.cancel(in_line)
     assert _look(store) == 1
     assert _states(store, let_in) == ["ready"]
 
@@ -76,7 +76,7 @@ def test_a_pause_that_ends_by_itself_holds_up_nobody_for_longer(store: Store) ->
     store.pause("q", until=60.0)
     assert _look(store) == 1
     assert _states(store, shut, able) == ["blocked", "ready"]
-    store.run(jobs.cancel(store.target, able, store.now))
+    store.cancel(able)
     assert _look(store) == 0
     store.advance(60)
     assert _look(store) == 1
@@ -102,7 +102,7 @@ def test_an_ordered_line_waits_for_its_first(store: Store) -> None:
     second = store.enqueue(key="k", queue="open", ordered=True)
     assert _look(store) == 0
     assert _states(store, first, second) == ["ready", "blocked"]
-    store.run(jobs.cancel(store.target, first, store.now))
+    store.cancel(first)
     third = store.enqueue(key="k", ordered=True)
     assert _look(store) == 1
     assert _states(store, second, third) == ["ready", "blocked"]

@@ -50,7 +50,7 @@ def test_a_waiting_job_shows_what_was_asked_of_it(store: Store) -> None:
 def test_a_running_job_shows_who_runs_it_and_how_far_it_is(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.run(jobs.progress([(claim, {"percent": 50, "message": "half"})]))
-    store.run(jobs.cancel(store.target, UUID(claim.id), store.now))
+    store.cancel(claim.id)
     row = _job(store, claim.id)
     assert (row.state, row.worker, row.started_at) == (State.RUNNING, worker, NOW)
     assert (row.progress, row.cancelling) == ({"percent": 50, "message": "half"}, True)

@@ -225,14 +225,22 @@ def test_those_who_are_returned_together_do_not_start_together(store: Store) -> 
     assert [_start(store, worker), _start(store, worker)] == [1, 0]
 
 
-def test_a_rescued_job_of_a_key_with_a_rate_waits_for_a_token(store: Store) -> None:
+@pytest.mark.parametrize("survived", [True, False])
+def test_a_rescued_job_of_a_key_with_a_rate_waits_for_a_token(store: Store, survived: bool) -> None:
     _each(store, "1/min", 1)
     dead = store.register(lease=1)
     one = store.held(dead, key=KEY, key_limit=0)
     store.advance(2)
+    if survived:
+        store.run(fleet.register("host:1", "0", 10, ["q"], [TASK], 1e6, store.now, was=dead))
     with store.listening() as heard:
-        store.run(jobs.rescue(store.target, 100, store.now))
-        assert "blocked" in heard()
+        store.rescue()
+        assert ("blocked" if survived else "later") in heard()
+    if not survived:
+        store.advance(1)
+        assert store.run(jobs.promote(store.target, None, 9, store.now)).count == 1
+        store.advance(-1)
+    assert store.states(one.id) == ["blocked"]
     assert not store.row(one.id)["holds"]
     assert store.admit(KEY) == 0
     store.advance(58)
@@ -250,7 +258,9 @@ def test_the_step_after_one_with_a_rate_owes_it_nothing(store: Store, worker: in
     dead = store.register(lease=1)
     assert len(store.claim(dead, ask(tasks=[f"{TASK}/two"]))) == 1
     store.advance(2)
-    store.run(jobs.rescue(store.target, 100, store.now))
+    store.rescue()
+    store.advance(2)
+    assert store.run(jobs.promote(store.target, None, 9, store.now)).count == 1
     assert store.states(one.id) == ["ready"]
 
 

@@ -191,7 +191,7 @@ def test_a_lost_worker_frees_its_room_when_its_jobs_are_taken_back(store: Store)
     worker = store.register()
     assert claim(store, worker) == [], "until then they count: their handlers may still run"
     with store.listening() as heard:
-        store.run(jobs.rescue(store.target, 100, store.now))
+        store.rescue(100)
         assert {"open queue q", f"open task {TASK}"} <= set(heard())
     assert len(claim(store, worker)) == 2
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from headway.errors import SchemaMismatch
@@ -21,26 +18,8 @@ from headway.store.migrate import Migration
 from tests.store.catalog import contents, outside
 from tests.support import eventually_sync
 
-_numbers = itertools.count()
 _FUNCTIONS = [name for name, _ in migrate.functions()]
 _ALL = [*(migration.name for migration in migrate.migrations()), *_FUNCTIONS]
-
-
-@pytest.fixture
-def fresh(server_dsn: str) -> Iterator[str]:
-    """The DSN of an empty database."""
-    name = sql.Identifier(f"headway_fresh_{os.getpid()}_{next(_numbers)}")
-    with psycopg.connect(server_dsn, autocommit=True) as conn:
-        conn.execute(sql.SQL("drop database if exists {} with (force)").format(name))
-        conn.execute(sql.SQL("create database {}").format(name))
-        yield make_conninfo(server_dsn, dbname=name.as_string().strip('"'))
-        conn.execute(sql.SQL("drop database {} with (force)").format(name))
-
-
-@pytest.fixture
-def look(fresh: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(fresh, autocommit=True) as conn:
-        yield conn
 
 
 def _defined(conn: psycopg.Connection[Any]) -> dict[str, str]:

@@ -53,12 +53,14 @@ def _enqueue(**fields: Any) -> Way:
     return Way(run)
 
 
-def _settle(kind: Kind, job: dict[str, Any] | None = None, **fields: Any) -> Way:
+def _settle(
+    kind: Kind, job: dict[str, Any] | None = None, *, cancelling: bool = False, **fields: Any
+) -> Way:
     def run(store: Store, job_id: UUID, worker: int) -> None:
         row = store.live(job_id) or store.archived(job_id)
         store.settle(a_claim(job_id, row["claim"] if row else 1), kind, **fields)
 
-    return Way(run, job=job or {})
+    return Way(run, job=job or {}, cancelling=cancelling)
 
 
 def _promote(**job: Any) -> Way:
@@ -78,10 +80,15 @@ def _revive(**job: Any) -> Way:
 
 def _rescue(**fields: Any) -> Way:
     return Way(
-        lambda store, job_id, worker: store.run(jobs.rescue(store.target, 10, store.now)),
+        lambda store, job_id, worker: store.rescue(10),
         after=_LEASE,
         **fields,
     )
+
+
+def _survives(store: Store) -> None:
+    """The worker's process lost its lease, and lives."""
+    store.rows("update worker set survived = true returning 1")
 
 
 def _shut(store: Store) -> None:
@@ -108,7 +115,12 @@ WAYS: dict[Move, list[Way]] = {
         _enqueue(unique_key="of its own"),
     ],
     Move.CLAIM: [Way(lambda store, job_id, worker: store.claim(worker))],
-    Move.FINISH: [_settle("succeed"), _settle("fail"), _settle("cancel")],
+    Move.FINISH: [
+        _settle("succeed"),
+        _settle("fail"),
+        _settle("cancel", cancelling=True),
+        _settle("fail", cancelling=True),
+    ],
     Move.ADVANCE: [
         _settle("advance"),
         _settle("advance", delay=5),
@@ -124,11 +136,12 @@ WAYS: dict[Move, list[Way]] = {
         _settle("snooze", delay=5),
         _settle("release"),
         _settle("retry", job=_RATED),
+        _settle("retry", delay=5, crashed=True),
     ],
     Move.PROMOTE: [_promote(), _promote(key=_KEY)],
     Move.CANCEL: [
         Way(
-            lambda store, job_id, worker: store.run(jobs.cancel(store.target, job_id, store.now)),
+            lambda store, job_id, worker: store.cancel(job_id),
         )
     ],
     Move.EXPIRE: [
@@ -139,9 +152,10 @@ WAYS: dict[Move, list[Way]] = {
     ],
     Move.RESCUE: [
         _rescue(),
-        _rescue(job={"max_attempts": 1}),
+        _rescue(job={"options": {"retry": {"max_crashes": 1}}}),
         _rescue(cancelling=True),
-        _rescue(job=_RATED),
+        _rescue(after_that=_survives),
+        _rescue(after_that=_survives, job=_RATED),
     ],
     Move.REVIVE: [_revive(), _revive(key=_KEY)],
     Move.PURGE: [
@@ -179,7 +193,7 @@ def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
             # Nothing leads here yet; the columns allow it and the moves must treat it right.
             store.rows("update job set state = %s where id = %s returning 1", state.value, job_id)
         case State.CANCELLED:
-            store.run(jobs.cancel(store.target, job_id, store.now))
+            store.cancel(job_id)
         case State.EXPIRED:
             store.advance(_TTL)
             store.run(jobs.expire(store.target, 1, store.now))
@@ -189,7 +203,7 @@ def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
             if state is not State.RUNNING:
                 store.settle(claim, "succeed" if state is State.SUCCEEDED else "fail")
             elif way.cancelling:
-                store.run(jobs.cancel(store.target, job_id, store.now))
+                store.cancel(job_id)
     assert store.states(job_id) == [state.label]
     return job_id
 
@@ -220,8 +234,9 @@ def test_a_running_job_that_is_cancelled_is_only_asked_to_stop(store: Store, wor
     claim = store.held(worker)
     before = store.live(claim.id)
     assert before is not None
-    assert store.run(jobs.cancel(store.target, UUID(claim.id), store.now)) == "asked"
-    assert store.live(claim.id) == before | {"cancelling": True}
+    assert store.cancel(claim.id) == "asked"
+    assert store.live(claim.id) == before, "its row is not touched"
+    assert store.run(jobs.held([claim])) == {claim.id: True}
 
 
 def test_every_move_has_a_file_and_every_file_a_move() -> None:

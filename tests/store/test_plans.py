@@ -82,7 +82,7 @@ def _fill(store: Store) -> None:
 
 def _settle_all(store: Store, claims: list[Any], kind: Kind) -> None:
     settled = [jobs.Settled(claim, verdict(kind)) for claim in claims]
-    assert store.run(jobs.finish(store.quiet, settled, store.now)) == []
+    assert store.run(jobs.finish(store.quiet, settled, store.now)) == {}
 
 
 @contextmanager
@@ -136,27 +136,30 @@ _HOT = {
     # Of those that count under a limit as many are read as the limit is; where there is none, none.
     "moves/claim": {"job_ready", "job_limited_queue", "job_limited_task", "Tid Scan"},
     "moves/finish": {"job_pkey"},
-    "moves/advance": {"job_pkey"},
-    "moves/requeue": {"job_pkey"},
+    "moves/advance": {"job_pkey", "Tid Scan"},
+    "moves/requeue": {"job_pkey", "Tid Scan"},
     # By parts and by place in the table only where something is shut.
     "moves/admit": {"job_line", "job_holding", "Tid Scan", "job_part"},
     "moves/give_way": {"job_holding", "Tid Scan", "job_part"},
     "moves/promote": {"job_scheduled", "Tid Scan"},
     "moves/rescue": {"job_held", "Tid Scan"},
     "moves/expire": {"job_expiry", "Tid Scan"},
-    "moves/cancel": {"job_pkey"},
+    "moves/cancel": {"job_pkey", "Tid Scan"},
     "moves/purge": {"job_pkey", "Tid Scan"},
     "moves/transfer": {"job_pkey", "Tid Scan"},
     "reads/busy": {"job_held"},
     "reads/counted": {"Tid Range Scan"},
     "reads/held": {"job_pkey"},
+    "reads/keys_of": {"job_pkey"},
+    "reads/asked": {"job_pkey"},
+    "writes/mark_limited": {"job_held", "Tid Scan"},
     "reads/orphans": {"job_held"},
     "reads/lanes": {"job_ready"},
     "reads/all_lanes": {"job_ready"},
     "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_line", "job_holding"},
     "reads/joined": {"job_blocked"},
     "reads/lines": {"job_line", "job_holding", "Tid Scan", "job_part"},
-    "writes/progress": {"job_pkey"},
+    "writes/progress": {"job_pkey", "Tid Scan"},
     "writes/await": {"job_pkey"},
 }
 

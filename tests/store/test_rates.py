@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -16,10 +15,6 @@ from tests.store.store import NOW, TASK, Store, engine_connection
 from tests.support import eventually_sync
 
 KEY = f"{TASK}/acme"
-
-
-def _spent(store: Store, name: str = "q") -> datetime | None:
-    return store.one("select spent_until from control where name = %s", name)["spent_until"]
 
 
 def _claims(store: Store, kind: str) -> Callable[[], int]:
@@ -92,9 +87,9 @@ def test_a_claim_that_is_rolled_back_gives_its_tokens_back(store: Store, worker:
     with engine_connection(store.dsn) as other, other.transaction():
         assert len(claim(store, worker, conn=other)) == 2
         raise psycopg.Rollback
-    assert _spent(store) is None
+    assert store.spent_until("q") is None
     assert len(claim(store, worker)) == 2
-    assert ((_spent(store) or NOW) - NOW).total_seconds() == 120
+    assert ((store.spent_until("q") or NOW) - NOW).total_seconds() == 120
     assert claim(store, worker) == []
 
 
@@ -110,7 +105,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_a_claim_spends_nothing(
     # The server needs a moment to notice, and until then the limit is not to be had.
     eventually_sync(lambda: claim(store, worker))
     other.close()
-    assert ((_spent(store) or NOW) - NOW).total_seconds() == 3600
+    assert ((store.spent_until("q") or NOW) - NOW).total_seconds() == 3600
 
 
 def test_every_start_takes_a_token_also_one_after_a_crash(store: Store) -> None:
@@ -119,7 +114,10 @@ def test_every_start_takes_a_token_also_one_after_a_crash(store: Store) -> None:
     store.limit("q", rate="1/min", burst=1)
     assert len(claim(store, dead)) == 1
     store.advance(2)
-    store.run(jobs.rescue(store.target, 100, store.now))
+    store.rescue()
+    store.advance(1)
+    assert store.run(jobs.promote(store.target, None, 9, store.now)).count == 1
+    store.advance(-1)
     worker = store.register(lease=1_000)
     assert claim(store, worker) == []
     store.advance(58)
@@ -134,8 +132,8 @@ def test_two_limits_give_what_both_have(store: Store) -> None:
     store.limit("q", rate="1/s", burst=3)
     store.limit(TASK, "task", rate="1/min", burst=2)
     assert len(claim(store, worker, alone(), tasks=[TASK])) == 2
-    assert ((_spent(store) or NOW) - NOW).total_seconds() == 2
-    assert ((_spent(store, TASK) or NOW) - NOW).total_seconds() == 120
+    assert ((store.spent_until("q") or NOW) - NOW).total_seconds() == 2
+    assert ((store.spent_until(TASK, "task") or NOW) - NOW).total_seconds() == 120
     store.limit(TASK, "task", concurrency=5)
     store.advance(60)
     assert len(claim(store, worker, alone(), tasks=[TASK])) == 3

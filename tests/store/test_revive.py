@@ -14,7 +14,7 @@ from headway.core.verdict import Kind
 from headway.store import jobs
 from headway.store.rows import Claim
 from tests.store.aside import Aside
-from tests.store.store import NOW, Store, ask, engine_connection, new_job
+from tests.store.store import NOW, Store, ask, counted, engine_connection, new_job
 
 
 def test_a_revived_job_has_fresh_attempts_and_goes_on_counting_claims(
@@ -33,17 +33,17 @@ def test_a_revived_job_has_fresh_attempts_and_goes_on_counting_claims(
     assert row == row | {
         "state": "r",
         "attempt": 0,
-        "claim": 2,
+        "claims": 2,
         "max_attempts": 2,
         "input": {"k": 1},
         "headers": {"h": "v"},
         "run_at": NOW + timedelta(seconds=100),
         "created_at": NOW,
         "expires_at": None,
-        "cancelling": False,
+        "crashes": 0,
     }
     (again,) = store.claim(store.register())
-    assert (again.number, again.attempt) == (3, 1)
+    assert (counted(again), again.attempt) == (3, 1)
     messages = [attempt["error"]["message"] for attempt in store.attempts(claim.id)]
     assert messages == ["one", "two"]
 
@@ -199,7 +199,7 @@ def test_a_flow_resumes_at_the_step_where_it_failed(
         "queue": "two",
         "priority": 5,
         "attempt": 0,
-        "claim": 2,
+        "claims": 2,
     }
 
 
@@ -217,7 +217,7 @@ def test_a_flow_goes_back_to_an_earlier_step_with_what_that_had(store: Store, wo
         "priority": 7,
         "max_attempts": 11,
         "attempt": 0,
-        "claim": 2,
+        "claims": 2,
     }
     assert len(store.attempts(claim.id)) == 2, "its history stays"
 
@@ -253,3 +253,50 @@ def test_a_flow_that_succeeded_is_not_gone_back_to(store: Store, worker: int) ->
     assert not _revive(store, claim.id, "one")
     assert not _revive(store, claim.id)
     assert store.everything() == before
+
+
+@pytest.mark.parametrize(("ordered", "limit"), [(False, 3), (True, 1), (False, 0)])
+def test_r6_a_step_with_a_key_is_gone_back_to_with_its_key(
+    store: Store, worker: int, ordered: bool, limit: int
+) -> None:
+    store.declare("order/one")
+    key: dict[str, Any] = {"key": "k", "key_limit": limit, "ordered": ordered}
+    claim = _at_step_two(store, worker, **key)
+    row = store.archived(claim.id)
+    assert row is not None
+    assert (row["key"], row["key_limit"], row["ordered"]) == (None, None, False)
+    with store.listening() as heard:
+        assert _revive(store, claim.id, "one")
+        assert heard() == ["blocked"]
+    row = store.row(claim.id)
+    assert row == row | key | {"state": "b", "holds": False}
+    assert store.admit("k") == 1
+    (again,) = store.claim(worker, ask(tasks=["order/one"]))
+    assert again.key == "k"
+
+
+@pytest.mark.parametrize("ending", ["fail", "lose"])
+def test_r6_a_step_without_a_key_is_gone_back_to_without_one(
+    store: Store, worker: int, ending: str
+) -> None:
+    options = {"retry": {"max_crashes": 1}}
+    claim = store.held(worker, task="order", step="one", input={"n": 1}, options=options)
+    store.advance(1)
+    store.settle(claim, "advance", step="two", key="k", key_limit=2, ordered=True)
+    assert store.admit("k") == 1
+    (second,) = store.claim(worker, ask(tasks=["order/two"]))
+    if ending == "fail":
+        assert store.settle(second, "fail")
+    else:
+        store.advance(30)
+        assert store.rescue() == (0, 1)
+    assert _revive(store, claim.id, "one")
+    row = store.row(claim.id)
+    none = {"key": None, "key_limit": None, "ordered": False, "holds": False}
+    assert row == row | none | {"state": "r", "step": "one"}
+    (again,) = store.claim(store.register(), ask(tasks=["order/one"]))
+    assert again.key is None
+    store.settle(again, "fail")
+    assert _revive(store, claim.id, "two"), "and forth again"
+    row = store.row(claim.id)
+    assert row == row | {"state": "b", "key": "k", "key_limit": 2, "ordered": True}

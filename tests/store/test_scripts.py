@@ -11,15 +11,18 @@ from headway.core.state import State
 from headway.errors import DatabaseUnavailable, JobNotFound
 from headway.store import scripts
 from headway.store.rows import OutcomeRow
-from headway.store.scripts import Script
+from headway.store.scripts import Noticed, Reply, Script
 from tests.store.store import Store
 
 
 def _play(store: Store, script: Script[Any]) -> Any:
     try:
-        statement = next(script)
+        step = next(script)
         while True:
-            statement = script.send(store.run(statement))
+            if isinstance(step, Noticed):
+                step = script.send(Reply(store.run(step.statement), repeated=False))
+            else:
+                step = script.send(store.run(step))
     except StopIteration as finished:
         return finished.value
 
@@ -70,11 +73,13 @@ def test_a_job_that_keeps_changing_hands_is_asked_for_again_but_not_for_ever(
 
     def slip_away() -> None:
         playing = script(store)
-        statement = next(playing)
+        step = next(playing)
         while True:
-            asked.append(statement.name)
-            slipped = OutcomeRow(State.SCHEDULED, None, None)
-            statement = playing.send(slipped if statement.name == "reads/outcome" else None)
+            if isinstance(step, Noticed):
+                asked.append(step.statement.name)
+                step = playing.send(Reply(None, repeated=False))
+            else:
+                step = playing.send(OutcomeRow(State.SCHEDULED, None, None))
 
     with pytest.raises(DatabaseUnavailable, match="try again"):
         slip_away()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
-from uuid import UUID
 
 import psycopg
 import pytest
@@ -57,7 +56,7 @@ _ABOUT: dict[str, About] = {
     "requeue": _settled("retry", delay=60.0),
     "held": lambda store, claim: jobs.held([claim]),
     "progress": lambda store, claim: jobs.progress([(claim, {"percent": 1})]),
-    "cancel": lambda store, claim: jobs.cancel(store.target, UUID(claim.id), store.now),
+    "cancel": lambda store, claim: jobs.cancel(store.target, [claim.id], store.now),
 }
 
 

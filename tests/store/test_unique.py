@@ -255,9 +255,9 @@ def test_replacing_a_scheduled_job_with_one_for_now_makes_it_ready(store: Store)
     ("fields", "state", "holds", "said"),
     [
         ({"key": "k"}, "r", True, ["ready 0 q"]),
-        ({"key": "other"}, "b", False, ["blocked", "room k"]),
-        ({}, "r", False, ["ready 0 q", "room k"]),
-        ({"key": "k", "delay": 60.0}, "s", False, ["later", "room k"]),
+        ({"key": "other"}, "b", False, ["blocked", "room"]),
+        ({}, "r", False, ["ready 0 q", "room"]),
+        ({"key": "k", "delay": 60.0}, "s", False, ["later", "room"]),
     ],
 )
 def test_replacing_a_job_that_has_room_keeps_it_or_says_that_it_is_free(

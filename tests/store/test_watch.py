@@ -41,7 +41,7 @@ def test_a_new_attempt_begins_without_progress(store: Store, worker: int) -> Non
 
 def test_held_says_which_claims_are_still_current(store: Store, worker: int) -> None:
     kept, asked, settled, moved = (store.held(worker, queue=q) for q in ("a", "b", "c", "d"))
-    store.run(jobs.cancel(store.target, UUID(asked.id), store.now))
+    store.cancel(asked.id)
     store.settle(settled, "succeed")
     store.settle(moved, "release")
     store.claim(worker, ask("d"))
@@ -55,9 +55,10 @@ def test_orphans_are_what_a_worker_holds_without_knowing(store: Store, worker: i
     unknown = store.held(worker, headers={"h": "v"}, options={"timeout": 1.0})
     store.held(store.register())
     store.enqueue()
-    assert store.run(jobs.orphans(worker, [known.id])) == [unknown], "as it was claimed"
-    assert store.run(jobs.orphans(worker, [known.id, unknown.id])) == []
-    assert {claim.id for claim in store.run(jobs.orphans(worker, []))} == {known.id, unknown.id}
+    assert store.run(jobs.orphans(worker, [known], 9)) == [unknown], "as it was claimed"
+    assert store.run(jobs.orphans(worker, [known, unknown], 9)) == []
+    assert {claim.id for claim in store.run(jobs.orphans(worker, [], 9))} == {known.id, unknown.id}
+    assert [claim.id for claim in store.run(jobs.orphans(worker, [], 1))] == [known.id]
 
 
 def test_lanes_are_found_with_the_newest_seq(store: Store) -> None:

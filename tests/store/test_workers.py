@@ -8,6 +8,7 @@ from datetime import timedelta
 from headway.store import fleet, inspect, jobs
 from headway.store.fleet import Beat
 from tests.store.store import NOW, Store, engine_connection
+from tests.support import DEADLINE
 
 
 def _beat(store: Store, worker: int, lease: float = 30) -> bool | None:
@@ -34,8 +35,9 @@ def test_a_registered_worker_lives_for_one_lease(store: Store) -> None:
         "started_at": NOW,
         "seen_at": NOW,
         "expires_at": NOW + timedelta(seconds=12.5),
-        "draining": False,
+        "survived": False,
         "listening": None,
+        "trouble": None,
         "schedules": [],
     }
 
@@ -90,9 +92,13 @@ def test_the_duty_passes_on_when_its_holder_is_lost(store: Store) -> None:
 
 def test_a_heartbeat_says_how_long_the_duty_was_taken_for(store: Store) -> None:
     first, second = store.register(lease=30), store.register(lease=300)
-    assert store.run(fleet.heartbeat(first, 30, store.now)) == Beat(True, None)
+    taken = store.run(fleet.heartbeat(first, 30, store.now))
+    assert taken is not None
+    assert taken == Beat(True, None, False, taken.server)
     store.advance(10)
-    assert store.run(fleet.heartbeat(second, 300, store.now)) == Beat(False, 20.0)
+    assert store.run(fleet.heartbeat(second, 300, store.now)) == Beat(
+        False, 20.0, False, taken.server
+    ), "and it is the same server"
 
 
 def test_the_duty_is_free_when_its_holder_retires(store: Store) -> None:
@@ -149,14 +155,14 @@ def test_of_many_heartbeats_at_the_same_time_one_takes_the_duty(store: Store) ->
 
     def beat(worker: int) -> None:
         with engine_connection(store.dsn) as conn:
-            gate.wait(30)
+            gate.wait(DEADLINE)
             answers.append(store.run(fleet.heartbeat(worker, 30, store.now), conn))
 
     threads = [threading.Thread(target=beat, args=[worker]) for worker in workers]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(DEADLINE)
     assert len(answers) == 8
     assert [beat for beat in answers if beat is None] == []
     assert sum(beat.duty for beat in answers if beat) == 1
@@ -182,9 +188,9 @@ def test_a_lost_worker_that_still_holds_jobs_is_not_forgotten(store: Store, work
     claim = store.held(worker)
     store.advance(30 + 7200)
     assert store.run(fleet.forget(store.now)) == 0
-    assert store.run(jobs.rescue(store.target, 10, store.now)) == (1, 0)
+    assert store.rescue(10) == (1, 0)
     assert store.run(fleet.forget(store.now)) == 1
-    assert store.states(claim.id) == ["ready"]
+    assert store.states(claim.id) == ["scheduled"]
 
 
 def test_a_wait_is_forgotten_after_a_day(store: Store) -> None:

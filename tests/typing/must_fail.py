@@ -104,7 +104,7 @@ async def results() -> None:
 def task_options() -> None:
     hw.task(queue=1)  # expect: error
     hw.task(priority="high")  # expect: error
-    hw.task(retry=5)  # expect: error
+    hw.task(retry="5")  # expect: error
     hw.task(timeout=["30s"])  # expect: error
     hw.task(executor="fiber")  # expect: error
     hw.task(slots="2")  # expect: error

@@ -110,7 +110,7 @@ def options() -> None:
     hw.flow("a", concurrency_key=3)  # expect: error
     shop.step(ttl="1h")  # expect: error
     shop.step(unique="a")  # expect: error
-    shop.step(retry=3)  # expect: error
+    shop.step(retry="3")  # expect: error
     shop.step(executor="fiber")  # expect: error
     shop.step("name")  # expect: error
     welcome.using(unique=3)  # expect: error

@@ -11,10 +11,12 @@ from headway.core.limits import in_words as limits_in_words
 from headway.engine.health.probe import clock_finding
 from headway.errors import SchemaMismatch
 from headway.store.controls import ControlRow
+from headway.store.dsn import Place
 from headway.store.rows import QueueRow, ServerRow, WorkerRow
 
 
 def examine(
+    place: Place,
     server: ServerRow,
     acquired_in: float,
     answered_in: float,
@@ -32,7 +34,7 @@ def examine(
         Finding(
             "database",
             "ok",
-            f"PostgreSQL {server.version}, connected in {acquired_in * 1000:.1f} ms, "
+            f"{place}; PostgreSQL {server.version}, connected in {acquired_in * 1000:.1f} ms, "
             f"answers in {answered_in * 1000:.1f} ms",
         ),
         Finding("schema", "ok", schema),
@@ -44,8 +46,8 @@ def examine(
     ]
 
 
-def schema_is_wrong(error: SchemaMismatch) -> list[Finding]:
-    return [Finding("database", "ok", "answers"), Finding("schema", "wrong", str(error))]
+def schema_is_wrong(error: SchemaMismatch, place: Place) -> list[Finding]:
+    return [Finding("database", "ok", f"{place}; answers"), Finding("schema", "wrong", str(error))]
 
 
 def _workers(alive: Sequence[WorkerRow], queues: Sequence[QueueRow]) -> list[Finding]:
@@ -68,6 +70,8 @@ def _worker(worker: WorkerRow) -> Finding:
         f"heard {in_words(max(0, worker.silent_for))} ago"
     )
     about = f"worker {worker.id}"
+    if worker.trouble is not None:
+        return Finding(about, "wrong", f"{words}; {worker.trouble}")
     if worker.draining:
         return Finding(about, "note", f"{words}; it drains")
     if worker.listening is False:
@@ -102,5 +106,6 @@ def _stranded(task: str, count: int) -> Finding:
     return Finding(
         f"task {task}",
         "wrong",
-        f"{count} ready jobs, and no live worker knows the task and serves their queue",
+        f"{count} ready {'job' if count == 1 else 'jobs'}, and no live worker knows the task and "
+        "serves the queue",
     )

@@ -11,7 +11,7 @@ import click
 from headway.app import Headway
 from headway.cli.failed import Group, as_row, grouped
 from headway.cli.options import as_json, database, duration
-from headway.cli.output import ago, console, first_line, print_json_line, table
+from headway.cli.output import ago, clean_name, console, first_line, print_json_line, table
 from headway.core.failure import Failure
 from headway.engine import loop
 from headway.failures import moment
@@ -87,7 +87,7 @@ def _print(failure: Failure, as_json: bool) -> None:
     if as_json:
         print_json_line(failure)
         return
-    handler = f"{failure.task}/{failure.step}" if failure.step else failure.task
+    handler = clean_name(f"{failure.task}/{failure.step}" if failure.step else failure.task)
     error = f"{failure.error.get('type', '')}: {failure.error.get('message', '')}"
     click.echo(
         f"{failure.failed_at.isoformat(timespec='seconds')}  {failure.job_id}  {handler}  "
@@ -104,8 +104,8 @@ def _print_groups(groups: Sequence[Group], now: datetime, as_json: bool) -> None
     for group in groups:
         shown.add_row(
             str(group.count),
-            group.task,
-            group.step,
+            clean_name(group.task),
+            clean_name(group.step),
             group.error,
             ago(group.oldest, now),
             ago(group.newest, now),

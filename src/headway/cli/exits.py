@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import click
 
+from headway.core.printable import printable
 from headway.errors import (
     DatabaseError,
     DatabaseUnavailable,
@@ -41,7 +44,8 @@ def exit_code(error: HeadwayError) -> int:
 
 def complain(words: str) -> None:
     """One line on standard error."""
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {' '.join(words.split())}", err=True)
+    line = printable(" ".join(words.split()))
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
 
 
 class DoesNotHold(click.ClickException):
@@ -57,3 +61,19 @@ class Refused(DoesNotHold):
     """It could be done, but not like this."""
 
     exit_code = WRONG
+
+
+_REFUSED_BY_SQL = "22023"
+
+
+@contextmanager
+def refusals_explained() -> Generator[None]:
+    """Raise `Refused`, with its hint, where a function of the schema refuses what it is given."""
+    try:
+        yield
+    except DatabaseError as error:
+        diag = getattr(error.__cause__, "diag", None)
+        if error.sqlstate != _REFUSED_BY_SQL or diag is None:
+            raise
+        hint = (diag.message_hint or "").replace("no_keys => true", "--no-keys")
+        raise Refused(f"{diag.message_primary}. {hint}") from error

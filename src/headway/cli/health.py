@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -14,15 +10,17 @@ from headway.app import Headway
 from headway.cli.checkup import examine, schema_is_wrong
 from headway.cli.exits import DOES_NOT_HOLD, OK, UNREACHABLE, exit_code
 from headway.cli.options import as_json, database, duration
-from headway.cli.output import clean, console, print_json
+from headway.cli.output import clean, clean_name, console, print_json
 from headway.core.clock import monotonic, wall
 from headway.core.duration import optional_seconds
 from headway.core.finding import Finding
 from headway.engine.health.probe import skew
-from headway.errors import DatabaseUnavailable, HeadwayError, SchemaMismatch
-from headway.store import controls, inspect, migrate
+from headway.errors import HeadwayError, SchemaMismatch
+from headway.store import blockers, controls, inspect, migrate
+from headway.store.statement import Statement
 
 _ANSWER_WITHIN = 15.0
+"""Seconds for all figures, however long the queues are."""
 _COLOURS = {"ok": "green", "note": "yellow", "wrong": "bold red"}
 
 
@@ -42,41 +40,20 @@ def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
     if max_wait is None:
         max_wait = optional_seconds(hw.settings.health.max_wait)
     try:
-        with _patience(_ANSWER_WITHIN):
-            findings = _look(hw, max_wait, figures)
+        findings = _look(hw, max_wait, figures)
     except SchemaMismatch as error:
-        findings = schema_is_wrong(error)
+        findings = schema_is_wrong(error, hw.session.place)
     except HeadwayError as error:
         if exit_code(error) != UNREACHABLE:
             raise
-        findings = [Finding("database", "wrong", str(error))]
+        place = f"{hw.session.place}: " if "target" in vars(hw.session) else ""
+        findings = [Finding("database", "wrong", f"{place}{error}")]
     code = _code(findings)
     if as_json:
         print_json({"ok": code == OK, "findings": findings, **figures})
     else:
         _print(findings)
     raise SystemExit(code)
-
-
-@contextmanager
-def _patience(limit: float) -> Generator[None]:
-    """A server that takes the connection and does not answer is waited for no longer than this."""
-
-    def give_up(*_: object) -> None:
-        raise DatabaseUnavailable(
-            f"no answer within {limit:g} s; look at the server, and at its locks"
-        )
-
-    if threading.current_thread() is not threading.main_thread():  # only there is a timer heard
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[Finding]:
@@ -88,14 +65,21 @@ def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[
     began, sent_at = monotonic(), wall()
     server = client.run_sync(inspect.server())
     answered_in = monotonic() - began
-    queues, workers, stranded, said = client.run_all_sync(
-        [inspect.queues(now), inspect.workers(now), inspect.stranded(now), controls.read(now)]
-    )
+    questions: list[Statement[Any]] = [
+        inspect.queues(now),
+        inspect.workers(now),
+        inspect.stranded(now),
+        controls.read(now),
+        blockers.waits(now),
+    ]
+    until = monotonic() + _ANSWER_WITHIN
+    queues, workers, stranded, said, waits = client.run_all_sync(questions, until=until)
     apart = skew(server.now, sent_at, answered_in)
     figures |= {
         "acquire_ms": round(acquired_in * 1000, 3),
         "ping_ms": round(answered_in * 1000, 3),
         "clock_difference_s": round(apart, 3),
+        "database": hw.session.place,
         "server_version": server.version,
         "schema": hw.session.schema,
         "schema_version": migrate.newest(),
@@ -104,9 +88,20 @@ def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[
         "stranded": stranded,
     }
     schema = f"{hw.session.schema}, version {migrate.newest()}"
-    return examine(
-        server, acquired_in, answered_in, apart, schema, queues, workers, stranded, said, max_wait
+    findings = examine(
+        hw.session.place,
+        server,
+        acquired_in,
+        answered_in,
+        apart,
+        schema,
+        queues,
+        workers,
+        stranded,
+        said,
+        max_wait,
     )
+    return [*findings, *(Finding("locks", "note", wait.words()) for wait in waits)]
 
 
 def _code(findings: list[Finding]) -> int:
@@ -123,5 +118,5 @@ def _print(findings: list[Finding]) -> None:
     shown = Table.grid(padding=(0, 2))
     for finding in findings:
         status = Text(finding.status, style=_COLOURS[finding.status])
-        shown.add_row(status, finding.about, clean(finding.words))
+        shown.add_row(status, clean_name(finding.about), clean(finding.words))
     console().print(shown)

@@ -14,7 +14,15 @@ from headway.cli.job_enqueue import enqueue
 from headway.cli.job_retry import retry
 from headway.cli.job_show import explain, show
 from headway.cli.options import as_json, database
-from headway.cli.output import ago, coloured_state, console, first_line, print_json, table
+from headway.cli.output import (
+    ago,
+    clean_name,
+    coloured_state,
+    console,
+    first_line,
+    print_json,
+    table,
+)
 from headway.core.duration import in_words
 from headway.core.state import State
 from headway.handle import JobStatus
@@ -84,13 +92,13 @@ def list_jobs(
     if not rows:
         click.echo("no such jobs")
         return
-    shown = table("id!", "task", "step", "queue", "state", "attempt>", "made", "")
+    shown = table("id!", "task", "step", "queue", "state", "attempt>", "made", "since, or why")
     for row in rows:
         shown.add_row(
             str(row.id),
-            row.task,
-            row.step,
-            row.queue,
+            clean_name(row.task),
+            clean_name(row.step),
+            clean_name(row.queue),
             coloured_state(row.state.label),
             f"{row.attempt}/{row.max_attempts}",
             ago(row.created_at, server.now),

@@ -10,8 +10,8 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold
-from headway.cli.options import as_json, database
-from headway.cli.output import print_json
+from headway.cli.options import as_json, changed_database
+from headway.cli.output import clean_name, print_json
 from headway.errors import JobNotFound
 from headway.handle import Job, JobStatus
 
@@ -19,7 +19,7 @@ from headway.handle import Job, JobStatus
 @click.command
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=click.UUID)
 @as_json
-@database
+@changed_database
 def cancel(hw: Headway, ids: tuple[UUID, ...], as_json: bool) -> None:
     """Cancel jobs that wait, and have running ones stopped."""
     change(hw, ids, as_json, "cancelled", lambda job: job.cancel_sync(), _nothing_to_cancel)
@@ -62,5 +62,6 @@ def _nothing_to_cancel(_: JobStatus) -> str:
 def _became(status: JobStatus, done: str) -> str:
     if status.cancelling:
         return f"was asked to stop; it runs on worker {status.worker}"
-    at_step = f" at step {status.step}" if status.step else ""
-    return f"{done}: it is {status.state}{at_step}"
+    at_step = f" at step {clean_name(status.step)}" if status.step else ""
+    what = "is" if status.state == done else f"{done}: it is"
+    return f"{what} {status.state}{at_step}"

@@ -11,7 +11,7 @@ import click
 from headway.cli.arguments import read_arguments
 from headway.cli.exits import DoesNotHold, Refused
 from headway.cli.loading import load_app
-from headway.cli.options import as_json, place, plain_app
+from headway.cli.options import announce, as_json, careful, place, plain_app
 from headway.cli.output import clean, print_json
 from headway.core import codec
 from headway.errors import InvalidInput
@@ -39,8 +39,9 @@ def edit(
     Without JSON the present input is opened in $EDITOR. Without --app the new one is not checked
     before the job runs.
     """
-    hw = plain_app(dsn, schema) if app is None else load_app(app, dsn=dsn, schema=schema)
+    hw = plain_app(dsn, schema) if app is None else careful(load_app(app, dsn=dsn, schema=schema))
     try:
+        announce(hw)
         job = hw.job(job_id)
         before = job.status_sync()
         if arguments is not None:

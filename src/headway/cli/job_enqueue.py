@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -10,14 +11,17 @@ import click
 from headway.app import Headway
 from headway.calls import Options
 from headway.cli.arguments import read_arguments
+from headway.cli.exits import DoesNotHold, refusals_explained
+from headway.cli.known import note_unknown
 from headway.cli.loading import load_app
-from headway.cli.options import as_json, duration, place, plain_app
+from headway.cli.options import announce, as_json, careful, duration, place, plain_app
 from headway.cli.output import print_json
 from headway.core import codec
-from headway.core.config import check_name
 from headway.core.duration import optional_seconds
 from headway.core.ids import new_id
 from headway.core.keys import Key, Policy, Unique
+from headway.core.names import check_name
+from headway.errors import DatabaseError, JobNotFound
 from headway.handle import Job
 from headway.store import jobs
 
@@ -62,6 +66,12 @@ def header(text: str) -> tuple[str, str]:
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="How many (default: 1).")
 @click.option("--ordered", is_flag=True, help="Run those of the key in the order of their making.")
 @click.option(
+    "--limit-key", metavar="KEY", help="The key under the task's own limit, if that is by key."
+)
+@click.option(
+    "--no-keys", is_flag=True, help="Without --app: leave out keys that the task's code would make."
+)
+@click.option(
     "--header", "headers", type=header, multiple=True, metavar="NAME=VALUE", help="Repeatable."
 )
 @as_json
@@ -79,6 +89,8 @@ def enqueue(
     concurrency_key: str | None,
     limit: int | None,
     ordered: bool,
+    limit_key: str | None,
+    no_keys: bool,
     **options: Any,
 ) -> None:
     """Make a job of TASK with the arguments of a JSON object (`-` reads it from standard input).
@@ -94,23 +106,45 @@ def enqueue(
         options["concurrency_key"] = Key(concurrency_key, limit=limit or 1, ordered=ordered)
     elif limit or ordered:
         raise click.UsageError("--limit and --ordered are about a --concurrency-key; give one")
-    hw = plain_app(dsn, schema) if app is None else load_app(app, dsn=dsn, schema=schema)
+    if app is not None and (limit_key is not None or no_keys):
+        raise click.UsageError(
+            "--limit-key and --no-keys are for calls without --app; leave them out"
+        )
+    hw = plain_app(dsn, schema) if app is None else careful(load_app(app, dsn=dsn, schema=schema))
+    taken: str | None = None
     try:
+        announce(hw)
         if app is None:
-            job = _unchecked(hw, task, call, Options(**options))
+            keys = {"limit_key": limit_key, "no_keys": no_keys}
+            job = _unchecked(hw, task, call, Options(**options), keys)
+            with suppress(DatabaseError):  # a producer may not read what workers declared
+                note_unknown(hw, task)
         else:
             job = hw.get_task(task).using(**options).enqueue_sync(**call)
+        if not job.made:
+            with suppress(DatabaseError, JobNotFound):
+                taken = unique or (job.status_sync().keys or {}).get("unique")
     finally:
         hw.close_sync()
     if as_json:
         print_json({"id": job.id, "task": task, "made": job.made})
-        return
-    click.echo(job.id)
+    else:
+        click.echo(job.id)
     if not job.made:
-        click.echo(f"nothing was made: that job has the unique key {unique!r}", err=True)
+        key = "a unique key" if taken is None else f"the unique key {taken!r}"
+        if on_taken != "replace":
+            raise DoesNotHold(
+                f"no job was made: that one has {key}; cancel it, or give another key"
+            )
+        if not as_json:
+            click.echo(
+                f"no second job was made: that one has {key}, and has this call now", err=True
+            )
 
 
-def _unchecked(hw: Headway, task: str, call: dict[str, Any], options: Options) -> Job[Any]:
+def _unchecked(
+    hw: Headway, task: str, call: dict[str, Any], options: Options, keys: dict[str, Any]
+) -> Job[Any]:
     session, job_id = hw.session, new_id()
     check_name(task, "task name")
     encoded = codec.check_size(codec.encode(call), session.max_payload_bytes, "the input")
@@ -127,6 +161,8 @@ def _unchecked(hw: Headway, task: str, call: dict[str, Any], options: Options) -
         "concurrency_key": key.by if isinstance(key, Key) else None,
         "limit": key.limit if isinstance(key, Key) else None,
         "ordered": key.ordered if isinstance(key, Key) else None,
+        **keys,
     }
-    there = session.client.run_sync(jobs.enqueue_by_name(job_id, task, encoded, given))
+    with refusals_explained():
+        there = session.client.run_sync(jobs.enqueue_by_name(job_id, task, encoded, given))
     return Job(session, there, None, made=there == job_id)

@@ -14,8 +14,8 @@ from headway.app import Headway
 from headway.cli.exits import DoesNotHold, Refused
 from headway.cli.failed import Group, grouped
 from headway.cli.job_change import change
-from headway.cli.options import as_json, database, duration
-from headway.cli.output import ago, console, print_json, table
+from headway.cli.options import as_json, changed_database, duration
+from headway.cli.output import ago, clean_name, console, print_json, table
 from headway.failures import Which, bad_pattern_explained, find, portions
 from headway.handle import JobStatus
 from headway.store import inspect, jobs
@@ -36,7 +36,7 @@ _SHOWN = 10
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The oldest so many of them.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
-@database
+@changed_database
 def retry(
     hw: Headway,
     ids: tuple[UUID, ...],
@@ -104,8 +104,8 @@ def _preview(found: Sequence[FailedRow], groups: Sequence[Group], now: datetime)
     for group in groups[:_SHOWN]:
         shown.add_row(
             str(group.count),
-            group.task,
-            group.step,
+            clean_name(group.task),
+            clean_name(group.step),
             group.error,
             ago(group.oldest, now),
             ago(group.newest, now),

@@ -11,7 +11,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import ago, clean, coloured_state, console, print_json, table
+from headway.cli.output import ago, clean, clean_name, coloured_state, console, print_json, table
 from headway.core import codec
 from headway.core.duration import in_words
 from headway.core.failure import Envelope
@@ -74,7 +74,8 @@ def show(hw: Headway, job_id: UUID, as_json: bool) -> None:
     if status.step:
         _history(screen, history, server.now)
     if status.error is not None:
-        _error(screen, "error", status.error)
+        below = bool(attempts) and attempts[-1].error == status.error
+        _error(screen, "error", status.error, trace=not below)
     for attempt in attempts:
         _error(screen, _about(attempt, server.now), attempt.error)
 
@@ -92,10 +93,10 @@ def _facts(
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     facts.add_row("job", str(job.id))
-    facts.add_row("task", job.task)
+    facts.add_row("task", clean_name(job.task))
     if job.step:
-        facts.add_row("step", job.step)
-    facts.add_row("queue", f"{job.queue}, priority {job.priority}")
+        facts.add_row("step", clean_name(job.step))
+    facts.add_row("queue", f"{clean_name(job.queue)}, priority {job.priority}")
     facts.add_row("state", coloured_state(job.state))
     for reason in why:
         facts.add_row("why", clean(reason))
@@ -115,7 +116,8 @@ def _facts(
         if name in _LINKS:
             facts.add_row(_LINKS[name], f"job {clean(other)}")
     for made in successors:
-        facts.add_row("led to", f"job {made.id}: {made.task} in queue {made.queue}, {made.state}")
+        to = f"{clean_name(made.task)} in queue {clean_name(made.queue)}, {made.state}"
+        facts.add_row("led to", f"job {made.id}: {to}")
     if job.headers:
         facts.add_row("headers", _shown(job.headers))
     facts.add_row("input", _shown(job.input))
@@ -152,12 +154,12 @@ def _history(screen: Console, history: Sequence[AttemptRow], now: datetime) -> N
     for attempt in history:
         began, ended = attempt.started_at, attempt.finished_at
         shown.add_row(
-            attempt.step,
+            clean_name(attempt.step),
             str(attempt.attempt),
             attempt.outcome,
             "" if began is None else in_words(max(0, (ended - began).total_seconds())),
             ago(ended, now),
-            attempt.next_step or "",
+            clean_name(attempt.next_step or ""),
         )
     screen.print()
     screen.print(shown)
@@ -165,18 +167,18 @@ def _history(screen: Console, history: Sequence[AttemptRow], now: datetime) -> N
 
 def _about(attempt: AttemptRow, now: datetime) -> str:
     worker = "" if attempt.worker is None else f", on worker {attempt.worker}"
-    step = f" of {attempt.step}" if attempt.step else ""
+    step = f" of {clean_name(attempt.step)}" if attempt.step else ""
     return f"attempt {attempt.attempt}{step} failed {ago(attempt.finished_at, now)}{worker}"
 
 
-def _error(screen: Console, title: str, error: Envelope) -> None:
+def _error(screen: Console, title: str, error: Envelope, *, trace: bool = True) -> None:
     from rich.text import Text
 
     screen.print()
     kind, words = error.get("type", "error"), error.get("message", "")
     screen.print(Text.assemble((title, "bold"), ": ", (clean(f"{kind}: {words}"), "red")))
-    if trace := error.get("traceback"):
-        screen.print(Text(clean(str(trace)).rstrip(), style="dim"), soft_wrap=True)
+    if trace and (frames := error.get("traceback")):
+        screen.print(Text(clean(str(frames)).rstrip(), style="dim"), soft_wrap=True)
 
 
 def _progress(progress: dict[str, Any]) -> str:

@@ -31,7 +31,14 @@ def load_app(spec: str, *, dsn: str | None = None, schema: str | None = None) ->
 
 
 def _module(name: str) -> object:
-    if (here := os.getcwd()) not in sys.path:
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        raise ConfigError(
+            f"the working directory has been deleted, so {name!r} cannot be looked for there; "
+            "change to another directory"
+        ) from None
+    if here not in sys.path:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)

@@ -6,7 +6,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import print_json
+from headway.cli.output import clean, print_json
 from headway.store import migrate as migrations
 
 
@@ -29,6 +29,8 @@ def migrate(hw: Headway, sql: bool, roles: bool, as_json: bool) -> None:
         click.echo(migrations.script(schema, roles=roles), nl=False)
         return
     applied = hw.migrate_sync(roles=roles)
+    if not hw.session.place.embedded:  # else it has been said
+        click.echo(f"on {clean(str(hw.session.place))}", err=True)
     if as_json:
         print_json({"schema": schema, "version": migrations.newest(), "applied": applied})
         return

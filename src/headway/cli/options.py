@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from headway.app import Headway
+from headway.cli.output import clean
 from headway.core.config import DEFAULT_SCHEMA
 from headway.core.duration import seconds
 from headway.errors import ConfigError
+from headway.store.dsn import Place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DEBUG = "headway.debug"
+PATIENCE = 2.0
+"""Seconds that a command tries to reach the server: someone waits at the terminal."""
 
 
 def wants_traceback(ctx: click.Context) -> bool:
@@ -51,17 +56,48 @@ def place(command: F) -> F:
 def plain_app(dsn: str | None, schema: str | None) -> Headway:
     """An app without tasks, for one thing after the other; where it is not told, as configured."""
     hw = Headway(pool_size=1)
+    hw.session.patience = PATIENCE
     hw.session.redirect(dsn=dsn, schema=schema)
+    return careful(hw)
+
+
+def careful(hw: Headway) -> Headway:
+    """The app, which makes no embedded server and says on standard error that it uses one."""
+    hw.session.may_create = False
+    hw.session.told = _say_embedded
     return hw
+
+
+def announce(hw: Headway) -> None:
+    """Says on standard error which database is about to be changed, once it has answered."""
+    hw.session.client.open_sync()
+    if not hw.session.place.embedded:  # else it has been said
+        click.echo(f"on {clean(str(hw.session.place))}", err=True)
+
+
+def _say_embedded(place: Place, data: Path) -> None:
+    words = f"note: no database is named; using {place}, with its data in {data}"
+    click.echo(clean(words), err=True)
 
 
 def database(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options above; the command's first argument is an app without tasks on that place."""
+    return _on_place(command, before=lambda hw: None)
 
+
+def changed_database(command: Callable[..., None]) -> Callable[..., None]:
+    """As `database`, for a command that changes something: it names the place first."""
+    return _on_place(command, before=announce)
+
+
+def _on_place(
+    command: Callable[..., None], before: Callable[[Headway], None]
+) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*, dsn: str | None, schema: str | None, **options: Any) -> None:
         hw = plain_app(dsn, schema)
         try:
+            before(hw)
             command(hw, **options)
         finally:
             hw.close_sync()

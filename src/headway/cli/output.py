@@ -10,6 +10,7 @@ import click
 
 from headway.core import codec
 from headway.core.duration import in_words
+from headway.core.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,11 +44,16 @@ def print_json_line(value: Any) -> None:
 
 
 def console() -> Console:
-    """Standard output for people. What jobs hold is data: no markup is read in it."""
+    """Standard output for people. What jobs hold is data: no markup is read in it, and nothing in it
+    steers the terminal."""
     from rich.console import Console
 
+    class Screen(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(clean(text), **options)
+
     width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    return Console(width=width, markup=False, highlight=False, emoji=False)
+    return Screen(width=width, markup=False, highlight=False, emoji=False)
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -80,8 +86,13 @@ def ago(moment: datetime | None, now: datetime) -> str:
 
 
 def clean(text: str) -> str:
-    """Text of a job's, safe to print: what could steer a terminal is spelled out."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+    """Return text of a job's, safe to print: what could steer a terminal is spelled out."""
+    return printable(text, keep="\n\t")
+
+
+def clean_name(text: str) -> str:
+    """Return the name of a task, step, queue, worker or schedule, safe to print in a line."""
+    return printable(text)
 
 
 def first_line(text: str, longest: int = 80) -> str:

@@ -6,7 +6,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import clean, console, print_json, table
+from headway.cli.output import clean, clean_name, console, print_json, table
 from headway.cli.person import pause_in_words
 from headway.cli.queue_change import drain, metrics, move, purge
 from headway.cli.queue_control import limit, limits, pause, resume
@@ -44,7 +44,7 @@ def list_queues(hw: Headway, as_json: bool) -> None:
     )
     for row in found:
         shown.add_row(
-            row.name,
+            clean_name(row.name),
             *map(str, (row.ready, row.scheduled, row.running, row.blocked, row.waiting)),
             "" if row.oldest_ready_age is None else in_words(max(0, row.oldest_ready_age)),
             limits_in_words(row.concurrency, row.rate, row.burst),

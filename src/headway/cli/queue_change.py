@@ -9,8 +9,8 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold, Refused
-from headway.cli.options import as_json, database, duration
-from headway.cli.output import coloured_state, console, print_json, table
+from headway.cli.options import as_json, changed_database, database, duration
+from headway.cli.output import clean_name, coloured_state, console, print_json, table
 from headway.cli.person import person
 from headway.core.duration import in_words
 from headway.queue_changes import Told
@@ -24,7 +24,7 @@ _SHOWN = 20
 @click.option("--task", help="Only jobs of this task or flow.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
-@database
+@changed_database
 def purge(hw: Headway, name: str, task: str | None, yes: bool, as_json: bool) -> None:
     """Cancel what waits in queue NAME; running jobs go on.
 
@@ -48,7 +48,7 @@ def purge(hw: Headway, name: str, task: str | None, yes: bool, as_json: bool) ->
 @click.option("--task", help="Only jobs of this task or flow.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json
-@database
+@changed_database
 def move(hw: Headway, name: str, to: str, task: str | None, yes: bool, as_json: bool) -> None:
     """Have what waits in queue NAME wait in queue TO; running jobs go on where they are.
 
@@ -71,7 +71,7 @@ def move(hw: Headway, name: str, to: str, task: str | None, yes: bool, as_json: 
 @click.option("--reason", default="drain", show_default=True, help="Why, for whoever wonders.")
 @click.option("--timeout", type=duration, metavar="DURATION", help="Wait no longer than this.")
 @as_json
-@database
+@changed_database
 def drain(hw: Headway, name: str, reason: str, timeout: float | None, as_json: bool) -> None:
     """Pause queue NAME and wait until none of its jobs runs. It stays paused."""
     from rich.console import Console
@@ -117,7 +117,7 @@ def metrics(hw: Headway, name: str | None, as_json: bool) -> None:
     for row in found:
         about = "~" if row.estimated else ""
         shown.add_row(
-            row.name,
+            clean_name(row.name),
             *(f"{about}{getattr(row, number)}" for number in numbers),
             *(
                 "" if age is None else in_words(max(0, age))
@@ -166,7 +166,7 @@ def _preview(found: Sequence[Parked], total: int, where: str) -> None:
     click.echo(f"{_jobs(total)} waiting {where}:")
     shown = table("jobs>", "task", "state")
     for group in sorted(found, key=lambda group: -group.count)[:_SHOWN]:
-        shown.add_row(str(group.count), group.task, coloured_state(group.state))
+        shown.add_row(str(group.count), clean_name(group.task), coloured_state(group.state))
     console().print(shown)
     if len(found) > _SHOWN:
         click.echo(f"... and {len(found) - _SHOWN} other tasks and states")

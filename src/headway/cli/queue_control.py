@@ -13,9 +13,9 @@ import click
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold
 from headway.cli.job_enqueue import moment
-from headway.cli.known import note_unknown
-from headway.cli.options import as_json, database, duration
-from headway.cli.output import clean, console, print_json, table
+from headway.cli.known import note_unknown, note_unknown_queue, refuse_flow
+from headway.cli.options import as_json, changed_database, database, duration
+from headway.cli.output import clean, clean_name, console, print_json, table
 from headway.cli.person import pause_in_words, person
 from headway.core.duration import in_words
 from headway.core.limits import in_words as limits_in_words
@@ -49,7 +49,7 @@ def _pausable(command: F) -> F:
     help="It opens by itself then, or after so long.",
 )
 @as_json
-@database
+@changed_database
 def pause(
     hw: Headway,
     name: str | None,
@@ -62,6 +62,7 @@ def pause(
 ) -> None:
     """Stop claims from queue NAME (or of a task, or under a key) everywhere; running jobs go on."""
     by = by or person()
+    note_unknown_queue(hw, name)
     hw.controls.pause_sync(queue=name, task=task, key=key, reason=reason, by=by, until=until)
     kind, what, again = _said_of(name, task, key)
     note_unknown(hw, task)
@@ -81,7 +82,7 @@ def pause(
 @click.command
 @_pausable
 @as_json
-@database
+@changed_database
 def resume(hw: Headway, name: str | None, task: str | None, key: str | None, as_json: bool) -> None:
     """Open paused queue NAME (or a task, or a key)."""
     resumed = hw.controls.resume_sync(queue=name, task=task, key=key)
@@ -105,7 +106,7 @@ def resume(hw: Headway, name: str | None, task: str | None, key: str | None, as_
 @click.option("--reset", is_flag=True, help="Back to what the code declares.")
 @click.option("--by", help="Who; you, if left out.")
 @as_json
-@database
+@changed_database
 def limit(
     hw: Headway,
     name: str | None,
@@ -127,6 +128,8 @@ def limit(
         if not hw.controls.reset_sync(queue=name, task=task, keys_of=keys_of):
             raise DoesNotHold("nobody had set a limit there; `headway queue limits` shows all")
     else:
+        note_unknown_queue(hw, name)
+        refuse_flow(hw, task)
         hw.controls.limit_sync(
             queue=name, task=task, keys_of=keys_of, concurrency=concurrency, rate=rate, burst=burst,
             by=by or person(),
@@ -158,7 +161,7 @@ def limits(hw: Headway, as_json: bool) -> None:
     for row in found:
         shown.add_row(
             "each key of" if row.kind == "keys" else row.kind,
-            clean(row.name),
+            clean_name(row.name),
             _limits(row),
             clean(row.changed_by or "someone")
             if row.changed_at

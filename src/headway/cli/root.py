@@ -72,7 +72,8 @@ Exit codes:
 
 \b
 Where the database is: --dsn, else $HEADWAY_DATABASE_URL, else $DATABASE_URL, else database_url in
-headway.toml, else an embedded PostgreSQL kept in ./.headway. `headway config` shows what holds.
+headway.toml, else an embedded PostgreSQL in ./.headway, if a worker or a program has made one.
+`headway config` shows what holds.
 """
 
 

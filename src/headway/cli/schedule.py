@@ -8,8 +8,8 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold
-from headway.cli.options import as_json, database
-from headway.cli.output import ago, clean, console, first_line, print_json, table
+from headway.cli.options import as_json, changed_database, database
+from headway.cli.output import ago, clean, clean_name, console, first_line, print_json, table
 from headway.cli.person import pause_in_words, person
 from headway.cli.schedule_put import put
 from headway.cli.upcoming import next_command
@@ -45,9 +45,9 @@ def list_schedules(hw: Headway, as_json: bool) -> None:
     now = wall()
     for row in found:
         shown.add_row(
-            row.name,
-            row.task,
-            row.spec,
+            clean_name(row.name),
+            clean_name(row.task),
+            clean_name(row.spec),
             first_line(codec.encode_document(row.input), 40) if row.input else "",
             "never" if row.next_at is None else f"{row.next_at:%Y-%m-%d %H:%M:%S%z}",
             ago(row.last_at, now),
@@ -63,7 +63,7 @@ def list_schedules(hw: Headway, as_json: bool) -> None:
 @click.option("--reason", help="Why, for whoever wonders.")
 @click.option("--by", help="Who; you, if left out.")
 @as_json
-@database
+@changed_database
 def pause(hw: Headway, name: str, reason: str | None, by: str | None, as_json: bool) -> None:
     """Stop schedule NAME until it is resumed; jobs that it made go on."""
     by = by or person()
@@ -79,7 +79,7 @@ def pause(hw: Headway, name: str, reason: str | None, by: str | None, as_json: b
 @schedule.command
 @click.argument("name")
 @as_json
-@database
+@changed_database
 def resume(hw: Headway, name: str, as_json: bool) -> None:
     """Let paused schedule NAME go on from now; what fell into the pause is not made up for."""
     resumed = hw.schedules.resume_sync(name)
@@ -96,7 +96,7 @@ def resume(hw: Headway, name: str, as_json: bool) -> None:
 @schedule.command
 @click.argument("name")
 @as_json
-@database
+@changed_database
 def run(hw: Headway, name: str, as_json: bool) -> None:
     """Make a job of schedule NAME now, paused or not; when it is due next stays as it is."""
     job = hw.schedules.run_sync(name)
@@ -111,7 +111,7 @@ def run(hw: Headway, name: str, as_json: bool) -> None:
 @schedule.command
 @click.argument("name")
 @as_json
-@database
+@changed_database
 def remove(hw: Headway, name: str, as_json: bool) -> None:
     """Remove schedule NAME; jobs that it made stay.
 

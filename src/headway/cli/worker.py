@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import click
@@ -16,7 +17,7 @@ import click
 from headway.app import Headway
 from headway.cli.exits import OK
 from headway.cli.loading import load_app
-from headway.cli.options import duration, given, place
+from headway.cli.options import PATIENCE, duration, given, place
 from headway.core.address import parse_address
 from headway.core.clock import monotonic
 from headway.core.duration import seconds
@@ -152,7 +153,7 @@ def _listens(hw: Headway, listen: bool | None) -> bool:
 
 async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None, number: int) -> int:
     worker = hw.worker(**options)  # complains of the app before the database is asked
-    async with hw:
+    async with _opened(hw):
         if leash is None:
             await worker.run(signals=True)
             return OK
@@ -170,9 +171,18 @@ async def _supervise(hw: Headway, options: Mapping[str, Any], processes: int) ->
     # Opened for two reasons: what cannot work is said once, here, and not by every process; and an
     # embedded server outlives any one of the workers.
     hw.worker(**options)
-    async with hw:
+    async with _opened(hw):
         grace = seconds(hw.settings.worker(options).grace)
         return await Supervisor(_command, processes, grace=grace).run()
+
+
+@asynccontextmanager
+async def _opened(hw: Headway) -> AsyncGenerator[None]:
+    """The app, opened: someone at the terminal learns soon that it cannot be, jobs have their time."""
+    hw.session.patience = PATIENCE
+    async with hw:
+        hw.session.client.patience = None
+        yield
 
 
 def _command(leash: int, number: int) -> list[str]:

@@ -9,7 +9,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import DoesNotHold
-from headway.cli.options import as_json, database, duration
+from headway.cli.options import as_json, changed_database, duration
 from headway.cli.output import print_json
 from headway.core.clock import monotonic
 from headway.core.duration import in_words
@@ -27,7 +27,7 @@ _LOOK_EVERY = 0.25
     help="Wait until they have ended, for so long at most.",
 )
 @as_json
-@database
+@changed_database
 def worker_drain(hw: Headway, workers: Sequence[int], wait: float | None, as_json: bool) -> None:
     """Have workers drain: they claim nothing more, finish what runs within their grace, and end.
 

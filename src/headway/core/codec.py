@@ -7,6 +7,7 @@ checked from the signature when enqueued and again when run. Nothing else encode
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -56,7 +57,27 @@ def encode(value: Any) -> bytes:
             "cannot be stored: text with a NUL character (U+0000), which PostgreSQL does not hold; "
             "strip it, or send the bytes as base64"
         )
+    # The encoder writes null for what JSON has no number for.
+    if b"null" in encoded and _has_no_number(value):
+        raise InvalidInput(
+            "cannot be stored as JSON: a float that is NaN or infinite; send it as text"
+        )
     return encoded
+
+
+def _has_no_number(value: Any) -> bool:
+    """Return whether there is a float somewhere in a storable value that is NaN or infinite."""
+    plain: list[Any] = [msgspec.to_builtins(value, enc_hook=_to_builtin)]
+    while plain:
+        part = plain.pop()
+        if isinstance(part, float):
+            if not math.isfinite(part):
+                return True
+        elif isinstance(part, Mapping):
+            plain += part.values()  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        elif isinstance(part, list | tuple):
+            plain += part
+    return False
 
 
 def encode_document(value: Any) -> str:
@@ -72,6 +93,14 @@ def encode_for_people(value: Any) -> str:
 def decode(text: str | bytes) -> Any:
     """Plain values of stored JSON."""
     return msgspec.json.decode(text)
+
+
+def readable(text: str | bytes) -> Any:
+    """Return stored JSON for people: plain values, or the text itself where it cannot be decoded."""
+    try:
+        return decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return text if isinstance(text, str) else text.decode(errors="replace")
 
 
 def check_size(encoded: bytes, limit: int, what: str) -> bytes:
@@ -92,7 +121,9 @@ class Shape(Generic[T]):
     def decode(self, text: str | bytes) -> T:
         try:
             return self._decoder.decode(text)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        except RecursionError as error:
+            raise InvalidInput("it is nested too deeply") from error
+        except (msgspec.DecodeError, ValueError) as error:  # such as an integer of 5,000 digits
             raise InvalidInput(str(error)) from error
 
 

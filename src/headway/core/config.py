@@ -11,28 +11,20 @@ from typing import Literal, TypedDict
 
 from headway.core.address import parse_address
 from headway.core.duration import Duration, optional_seconds, seconds
+from headway.core.names import check_name
 from headway.errors import ConfigError
 
 DEFAULT_QUEUE = "default"
 DEFAULT_SCHEMA = "headway"
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+STOP_GRACE = "5s"
+"""How long a plain function may look at `ctx.cancelled` before it is interrupted."""
 
-_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _PRIORITIES = range(-32_768, 32_768)
 _MOST_SLOTS = 100_000
 _LARGEST_BATCH = 10_000
 _SHORTEST_POLL = 0.001
-
-
-def check_name(value: str, what: str, longest: int = 200) -> str:
-    """A queue's or task's name: any printable text of up to 200 characters."""
-    fits = isinstance(value, str) and _NAME.fullmatch(value) and value == value.strip()  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not fits or len(value) > longest:
-        raise ConfigError(
-            f"{what} {value!r} must be 1 to {longest} printable characters without spaces at its ends"
-        )
-    return value
 
 
 def check_schema(value: str) -> str:
@@ -70,6 +62,8 @@ class AppOptions:
     """The largest input, and the largest result, of a job."""
     local: str | Path = ".headway"
     """Where an embedded server keeps its data."""
+    embedded: bool = True
+    """Whether an embedded server may be used if no database is named; false in profile production."""
     name: str | None = None
     """The app's, which its schedules bear: for several apps in one schema."""
     schedules: CleanUp = "stale"
@@ -90,8 +84,8 @@ class AppOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long finished jobs are kept, at least: partitions of whole days are dropped. None deletes a job
-    at once when it ends."""
+    """How long finished jobs are kept, at least: partitions of whole days, months or years are dropped.
+    None deletes a job at once when it ends."""
 
     succeeded: Duration | None = "7d"
     failed: Duration | None = "30d"
@@ -123,6 +117,7 @@ class WorkerSettings(TypedDict, total=False):
     poll_alone: Duration
     listen: bool
     processes: int
+    isolation: int
     batch: int
     transactions: int
     health: str | int | None
@@ -153,6 +148,8 @@ class WorkerOptions:
     listen: bool = True
     processes: int = 0
     """Processes for tasks with executor="process"; 0 means one per core."""
+    isolation: int = 4
+    """The most jobs that run at once in a process of their own because their process died before."""
     batch: int = 500
     """The most jobs claimed, and the most verdicts settled, in one statement."""
 
@@ -168,6 +165,8 @@ class WorkerOptions:
             raise ConfigError(f"concurrency {self.concurrency} must be from 1 to {_MOST_SLOTS}")
         if not 1 <= self.batch <= _LARGEST_BATCH:
             raise ConfigError(f"batch {self.batch} must be from 1 to {_LARGEST_BATCH}")
+        if self.isolation < 1:
+            raise ConfigError(f"isolation {self.isolation} must be at least 1")
         if self.processes < 0:
             raise ConfigError(f"processes {self.processes} must be 0 (one per core) or more")
         if self.health is not None:

@@ -9,7 +9,9 @@ from datetime import datetime
 from typing import Any, ParamSpec, Protocol
 from uuid import UUID
 
+from headway.core.config import DEFAULT_QUEUE
 from headway.core.failure import storable
+from headway.core.ids import new_id
 from headway.errors import ConfigError
 
 P = ParamSpec("P")
@@ -70,6 +72,47 @@ class Context:
     children: list[Any] = field(default_factory=list[Any], repr=False)
     """For the worker: the jobs made by `enqueue`."""
     _conn: Any = field(default=None, repr=False)
+
+    @classmethod
+    def for_test(
+        cls,
+        *,
+        task: str = "test",
+        step: str = "",
+        queue: str = DEFAULT_QUEUE,
+        attempt: int = 1,
+        max_attempts: int = 1,
+        headers: Mapping[str, str] | None = None,
+        deadline: datetime | None = None,
+        state: Any = None,
+        conn: Any = None,
+        cancelled: bool = False,
+        job_id: UUID | None = None,
+        on_progress: Note | None = None,
+    ) -> Context:
+        """Return a context for a direct call of a task, in a test.
+
+        `conn` is what `ctx.conn` is; `on_progress` is told of progress. Jobs made by `ctx.enqueue` are
+        in `ctx.children`, and nowhere else.
+
+        >>> Context.for_test(attempt=2).attempt
+        2
+        """
+        context = cls(
+            job_id=job_id or new_id(),
+            task=task,
+            queue=queue,
+            attempt=attempt,
+            max_attempts=max(max_attempts, attempt),
+            headers=headers or {},
+            deadline=deadline,
+            _note=on_progress or (lambda _: None),
+            _stopped=cancelled,
+            step=step,
+            state=state,
+        )
+        context.lend(conn)
+        return context
 
     @property
     def cancelled(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +13,14 @@ from typing import Any, Literal
 
 from headway.core import batch, codec, keys
 from headway.core.batch import Batch
-from headway.core.config import Retention, check_name, check_priority
+from headway.core.config import STOP_GRACE, Retention, check_priority
+from headway.core.constraints import check_storable, stored_type
 from headway.core.context import Context
 from headway.core.depends import Dependency
-from headway.core.duration import optional_seconds
+from headway.core.duration import optional_seconds, seconds
 from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
+from headway.core.names import check_name
 from headway.core.retry import Retry
 from headway.core.signature import annotation, dependencies
 from headway.errors import ConfigError, InvalidInput
@@ -54,6 +57,7 @@ class Definition:
     """How long its jobs are kept. Asked when it is needed: the app's part of it may be in a file."""
     dead_letter: str | None = None
     on_failure: str | None = None
+    stop_grace: Any = STOP_GRACE
     batch: Batch | None = None
     """The handler takes a list: a parameter and a result of each job in the call."""
 
@@ -70,6 +74,7 @@ class Definition:
         optional_seconds(self.timeout, name="timeout")
         optional_seconds(self.ttl, name="ttl")
         optional_seconds(self.delay, name="delay")
+        optional_seconds(self.stop_grace, name="stop_grace")
         if self.dead_letter is not None:
             check_name(self.dead_letter, "dead_letter")
         if self.on_failure == self.name:
@@ -121,6 +126,10 @@ class Definition:
         return optional_seconds(self.timeout)
 
     @cached_property
+    def stop_grace_seconds(self) -> float:
+        return seconds(self.stop_grace)
+
+    @cached_property
     def context_parameter(self) -> str | None:
         """The name of the first parameter, if it is annotated `Context`; of a batch, `list[Context]`."""
         first = next(iter(self._signature.parameters.values()), None)
@@ -158,11 +167,27 @@ class Definition:
             kind = annotation(self.function, name)
             fields[name] = (kind if self.batch is None else batch.item_type(kind), default)
         try:
-            return codec.Parameters(self.function.__name__, fields)
+            stored = {
+                name: (stored_type(kind), default) for name, (kind, default) in fields.items()
+            }
+            for name, (kind, _) in stored.items():
+                check_storable(name, kind)
+            return codec.Parameters(self.function.__name__, stored)
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"the parameters of {self.handler} cannot be stored: {error}"
             ) from error
+
+    def check_parameters(self) -> None:
+        """Raise ConfigError if a parameter cannot be stored, as far as its type can be read by now: it
+        may be defined further down in the module."""
+        try:
+            _ = self.parameters
+        except NameError:
+            return
+        except ConfigError as error:
+            if isinstance(error.__cause__, TypeError | ValueError):
+                raise
 
     @cached_property
     def result(self) -> codec.Shape[Any]:
@@ -186,6 +211,11 @@ class Definition:
         try:
             return self.parameters.encode(arguments)
         except InvalidInput as error:
+            for name, value in arguments.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise InvalidInput(
+                        f"{self.handler}: {name} is {value}, which JSON does not hold; send text or None"
+                    ) from error
             raise type(error)(f"{self.handler}: {error}") from error
 
     def key_of(self, key: Key | None, arguments: Mapping[str, Any]) -> str | None:
@@ -203,13 +233,24 @@ class Definition:
         """The unique key of a call with these arguments."""
         return None if unique is None else keys.name(unique.by, self._whole(arguments), "unique")
 
+    @property
+    def made_keys(self) -> list[str]:
+        """The keys that this code gives to a call, by their names in SQL: others cannot make them."""
+        limited = self.limit is not None and self.limit.key is not None
+        has = {
+            "unique_key": self.unique is not None,
+            "concurrency_key": self.key is not None,
+            "limit_key": limited,
+        }
+        return [name for name, given in has.items() if given]
+
     def check(self) -> None:
         """Reads everything that is read lazily, so that a worker fails at its start if at all."""
         _ = (self.parameters, self.dependencies, self.result)
         self._check_chain()
         if self.batch is not None:
             batch.check_providers(self.handler, self.dependencies)
-        if self.executor == "process" and not self._is_importable():
+        if self.executor == "process" and not self.is_importable():
             raise ConfigError(
                 f"{self.handler} runs in a process, which cannot find it: {self.function.__module__} "
                 f"has no {self.function.__qualname__}; assign it to its function's name there"
@@ -245,7 +286,8 @@ class Definition:
         }
         return defaults | dict(arguments)
 
-    def _is_importable(self) -> bool:
+    def is_importable(self) -> bool:
+        """Return whether its module has it under the name of its function."""
         found: Any = sys.modules.get(self.function.__module__)
         for part in self.function.__qualname__.split("."):
             found = getattr(found, part, None)

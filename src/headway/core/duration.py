@@ -12,7 +12,8 @@ Duration = str | int | float | timedelta
 """Accepted wherever a length of time is asked for; numbers are seconds."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_UNITS["y"] = 365 * _UNITS["d"]
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|y)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern}\s*)+")
 _LONGEST = timedelta(days=365 * 100).total_seconds()
 

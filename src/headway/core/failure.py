@@ -11,8 +11,12 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 from uuid import UUID
+
+_WORKER = str(Path(__file__).parents[1] / "engine" / "running")
 
 INVALID_INPUT = "InvalidInput"
 INVALID_RESULT = "InvalidResult"
@@ -84,9 +88,19 @@ def _text(error: BaseException) -> str:
 
 def _format(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(error))
+        return "".join(traceback.format_exception(type(error), error, _of_the_handler(error)))
     except BaseException:
         return "".join(traceback.format_tb(error.__traceback__))
+
+
+def _of_the_handler(error: BaseException) -> TracebackType | None:
+    """Return the traceback without the frames of the worker that called the handler."""
+    found = current = error.__traceback__
+    while current is not None:
+        if current.tb_frame.f_code.co_filename.startswith(_WORKER) and current.tb_next is not None:
+            found = current.tb_next
+        current = current.tb_next
+    return found
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, cast
 
 from headway.core.duration import Duration, seconds
+from headway.core.names import LONGEST_FULL_KEY, LONGEST_NAME, is_printable
 from headway.errors import ConfigError, InvalidInput
 
 
@@ -23,8 +23,6 @@ By = str | _OfTheFirst | Callable[..., str | None]
 Policy = Literal["skip", "replace", "reject"]
 Scope = Literal["unfinished", "waiting"]
 
-_KEY = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
-_FULL_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,602}")
 _LARGEST_LIMIT = 32_000  # the column is a smallint
 
 
@@ -103,21 +101,21 @@ def name(by: By, arguments: Mapping[str, Any], what: str) -> str | None:
     found: str | None = cast("Callable[..., str | None]", by)(**arguments) if callable(by) else by
     if found is None:
         return None
-    if not isinstance(found, str) or not _KEY.fullmatch(found):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_printable(found, LONGEST_NAME):
         raise InvalidInput(f"{what} {found!r} must be 1 to 200 printable characters")
     return found
 
 
 def check_full_name(key: object) -> None:
     """A key as it is kept: that of a limit has its handler before it."""
-    if not isinstance(key, str) or not _FULL_NAME.fullmatch(key):
+    if not is_printable(key, LONGEST_FULL_KEY):
         raise ConfigError(
             f"key {str(key)[:220]!r} must be text of printable characters; `task/key` of a limit"
         )
 
 
 def check_by(by: object, what: str) -> None:
-    if not callable(by) and not (isinstance(by, str) and _KEY.fullmatch(by)):
+    if not callable(by) and not is_printable(by, LONGEST_NAME):
         raise ConfigError(
             f"{what} {by!r} must be text of 1 to 200 printable characters, or a function of the "
             "call's arguments that returns it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from headway.core.duration import Duration, seconds
 from headway.errors import ConfigError
@@ -15,6 +15,7 @@ Backoff = Shape | Callable[[int], Duration]
 _SHAPES = ("exponential", "linear", "constant")
 _LARGEST_EXPONENT = 60  # 2**60 s is beyond every cap; more would overflow a float for nothing
 _MOST_ATTEMPTS = 32_000  # the column is a smallint
+_MOST_CRASHES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class Retry:
     failed (1 is the first); `base` and `cap` bound it, and `jitter` takes up to that share off each
     delay. An error is tried again if it is one of `on` and none of `never`; both count subclasses.
 
+    A job whose process died runs again in isolation, and does not lose an attempt. It fails after
+    `max_crashes` crashes in a row.
+
     >>> Retry(max_attempts=3, jitter=0).delay(2, chance=0)
     2.0
     """
@@ -34,6 +38,7 @@ class Retry:
     base: Duration = "1s"
     cap: Duration = "1m"
     jitter: float = 0.5
+    max_crashes: int = 3
     on: tuple[type[BaseException], ...] = (Exception,)
     never: tuple[type[BaseException], ...] = ()
 
@@ -42,6 +47,11 @@ class Retry:
             raise ConfigError(
                 f"max_attempts {self.max_attempts!r} must be a whole number from 1 to "
                 f"{_MOST_ATTEMPTS}; 1 means no retry"
+            )
+        if not _is_whole(self.max_crashes) or not 1 <= self.max_crashes <= _MOST_CRASHES:
+            raise ConfigError(
+                f"max_crashes {self.max_crashes!r} must be a whole number from 1 to {_MOST_CRASHES}; "
+                "1 means no other run after a crash"
             )
         if not callable(self.backoff) and self.backoff not in _SHAPES:
             raise ConfigError(
@@ -102,6 +112,7 @@ class Retry:
             "base": seconds(self.base),
             "cap": seconds(self.cap),
             "jitter": self.jitter,
+            "max_crashes": self.max_crashes,
         }
 
     def with_stored(self, stored: Mapping[str, Any]) -> Retry:
@@ -109,7 +120,22 @@ class Retry:
         return replace(self, **stored)
 
 
-def _is_whole(value: object) -> bool:
+def as_retry(value: object, what: str = "retry") -> Retry | None:
+    """Return a policy as users may write it: a number is that of attempts.
+
+    >>> as_retry(3).max_attempts
+    3
+    """
+    if value is None or isinstance(value, Retry):
+        return value
+    if _is_whole(value):
+        return Retry(max_attempts=value)
+    raise ConfigError(
+        f"{what}={value!r} must be a Retry, such as Retry(max_attempts=3), or a number of attempts"
+    )
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

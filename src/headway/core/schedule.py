@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any, get_args
 
 from headway.core import cron
-from headway.core.config import check_name
 from headway.core.duration import Duration, seconds
 from headway.core.firing import CatchUp, Overlap
+from headway.core.moments import check_moment
+from headway.core.names import check_name
 from headway.errors import ConfigError
 
 _LONGEST_NAME = 150
@@ -54,10 +55,8 @@ class Schedule:
             raise ConfigError(f"most {self.most!r} must be a whole number from 1 to 10000")
         if self.jitter is not None:
             seconds(self.jitter, name="jitter")
-        if self.ends is not None and not isinstance(self.ends, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"ends={self.ends!r} is not a datetime")
-        if self.ends is not None and self.ends.utcoffset() is None:
-            raise ConfigError(f"ends={self.ends!r} has no time zone; give it one, e.g. tzinfo=UTC")
+        if self.ends is not None:
+            check_moment(self.ends, "ends")
 
     @property
     def last(self) -> datetime | None:

@@ -11,6 +11,7 @@
             │                           ▼   │                                │
             └──── requeue (delay) ──  RUNNING ── requeue (now), rescue       │
                   advance (delay)       │        advance (or BLOCKED)        │
+                  rescue (a crash)      │                                    │
                                      finish, rescue                          │
                                         ▼                                    │
               SUCCEEDED      FAILED  CANCELLED  EXPIRED ─────────────────────┘
@@ -25,11 +26,12 @@ Invariants, checked by the model after every command and cited in the SQL:
 
 I1  A job is in exactly one place: one row of `job` while it lives, one row of `archive` after.
 I2  A job is RUNNING if and only if its row names a worker.
-I3  The claim number grows with every claim and never repeats, through requeues and revivals.
+I3  The claim number grows with every claim and never repeats, through requeues, revivals and
+    failovers that forgot some claims.
 I4  A write about a running job carries (id, claim number) and changes nothing unless both are
     current and the job is RUNNING.
-I5  An attempt is counted when it is claimed, and given back by a snooze or a return only; a
-    crash keeps it. While it runs, 1 <= attempt; it never exceeds max_attempts.
+I5  An attempt is counted when it is claimed, and given back by a snooze, a return and a crash, which
+    is counted by itself. While it runs, 1 <= attempt; it never exceeds max_attempts.
 I6  What cannot run now is not READY: a SCHEDULED job becomes READY no earlier than its run_at.
 I7  A finished job keeps its input; a failed one keeps its error and a row for every attempt.
 I8  Nothing but a verdict, a cancellation (or a purge), an expiry or a rescue ends a job.
@@ -110,13 +112,13 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     # To BLOCKED: what took a token of its key to run, and is to run again.
     Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY, State.BLOCKED})},
-    # A running job is only asked to stop; its worker's verdict ends it.
+    # A running job, and one that somebody has locked, is only asked to stop.
     Move.CANCEL: {
         **{state: frozenset({State.CANCELLED}) for state in _PARKED},
         State.RUNNING: frozenset({State.RUNNING}),
     },
     Move.EXPIRE: {state: frozenset({State.EXPIRED}) for state in _PARKED},
-    Move.RESCUE: {State.RUNNING: _WAKES | {State.FAILED, State.CANCELLED}},
+    Move.RESCUE: {State.RUNNING: _WAKES | {State.SCHEDULED, State.FAILED, State.CANCELLED}},
     Move.REVIVE: {
         State.SCHEDULED: _WAKES,
         State.FAILED: _WAKES,

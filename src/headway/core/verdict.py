@@ -76,6 +76,8 @@ class Verdict:
     advance: Advance | None = None
     carried: bytes | None = None
     children: list[Any] | None = None
+    crashed: bool = False
+    """Of a retry: the job's process died. It costs a crash, not an attempt."""
 
     @property
     def size(self) -> int:
@@ -93,9 +95,17 @@ CANCEL = Verdict("cancel", error=failure.envelope(failure.CANCELLED, "cancelled 
 
 
 def decide(
-    outcome: Outcome, policy: Retry, attempt: int, max_attempts: int, chance: float
+    outcome: Outcome,
+    policy: Retry,
+    attempt: int,
+    max_attempts: int,
+    chance: float,
+    crashes: int = 0,
 ) -> Verdict:
-    """What becomes of a job whose `attempt` ended in `outcome`. Total: it answers for everything."""
+    """Return what becomes of a job whose `attempt` ended in `outcome`, after `crashes` in a row.
+
+    Total: it answers for everything.
+    """
     match outcome:
         case Returned(result, carried, children):
             return Verdict("succeed", result=result, carried=carried, children=children)
@@ -105,6 +115,8 @@ def decide(
             return CANCEL
         case Stopped():
             return RELEASE
+        case Broke({"type": failure.PROCESS_DIED} as error):
+            return _crashed(error, policy, crashes + 1, chance)
         case Broke(error, again):
             return _after(error, again, policy, attempt, max_attempts, chance)
         case Raised(Snooze() as snooze):
@@ -112,6 +124,15 @@ def decide(
         case Raised(error):
             again = not isinstance(error, Fatal) and policy.covers(error)
             return _after(failure.envelope_of(error), again, policy, attempt, max_attempts, chance)
+
+
+def _crashed(error: Envelope, policy: Retry, crashes: int, chance: float) -> Verdict:
+    """Return what becomes of a job that killed its process: that is counted by itself."""
+    if crashes >= policy.max_crashes:
+        return Verdict("fail", error=error)
+    verdict = _after(error, True, policy, crashes, policy.max_crashes, chance)
+    verdict.crashed = verdict.kind == "retry"
+    return verdict
 
 
 def _after(

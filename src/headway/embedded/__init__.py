@@ -23,7 +23,9 @@ comes during the stop waits for `guard`, finds no server, and starts one as a fi
 
  - As the parent, the watchdog signals its own child and never a number from a file, and collects it
    when it dies (some containers have a PID 1 that does not), whereupon it exits too. A server that
-   was killed is thus seen by the next `start()` as "no watchdog", and started again.
+   was killed is thus seen by the next `start()` as "no watchdog", and started again. A client that
+   finds its server gone does the same with `start_again()`: it has `clients` and takes `guard`.
+   The holder of `guard` asks for `clients` shared or without waiting, so that nobody waits in a circle.
  - If the watchdog alone is killed, the server runs on unguarded: the next `start()` replaces it.
  - `clients` is taken before the watchdog is spawned, and the watchdog starts the server: a client
    killed at any point of a start leaves a watchdog that cleans up.
@@ -33,14 +35,20 @@ comes during the stop waits for `guard`, finds no server, and starts one as a fi
    new files, its socket has a new name, and the old pair ends with its own clients.
 
 **Root.** PostgreSQL refuses to run as root, so the server runs as `nobody` (or as the owner of the
-data, if that is someone else already) and owns nothing but its data and its socket directory. No
-account is made and no directory that exists is changed. If `nobody` may not walk down to the
-directory (below a 0700 home, say), everything is kept in `/var/lib/headway/<project>-<random>/`,
+data, if that is someone else already) and owns nothing but its data and its socket directory. So
+whatever else runs as that account can read and change the data: it is a superuser there. No account
+is made and no directory that exists is changed. If `nobody` may not walk down to the directory (below
+a 0700 home, say), everything is kept in `/var/lib/headway/<project>-<random>/`,
 and `./.headway/elsewhere` is a link to it. The locks are there too, beside the data, so that a copy
 of the link is the same server. Deleting the link abandons the data and does not delete it. Binaries
 that `nobody` cannot reach are copied, once per version, to `/var/cache/headway/`.
 
-**Reach.** No TCP: a socket in a directory of `/tmp` that only this user may enter (as root:
+**Strangers.** The directory must belong to this account, and no other may write to it; locks and logs are
+never links, and no file of another account leads to a server (`trust.py`). Root enters no user's
+directory: its owner could have root write anywhere.
+
+**Reach.** No TCP, and pg_hba.conf rejects it if `settings` open a port. The server listens on a socket
+in a directory of `/tmp` that only this user may enter (as root:
 root and `nobody`), which is why there is no password. Everyone is the superuser `postgres`.
 Durability is PostgreSQL's own: a commit is on disk. Only `initdb` does not wait for the disk.
 Another major version of the binaries begins with other data (`pg19`), and leaves the old as it is.
@@ -49,6 +57,6 @@ Another major version of the binaries begins with other data (`pg19`), and leave
 from __future__ import annotations
 
 from headway.embedded.binaries import Binaries, find_binaries
-from headway.embedded.server import EmbeddedServer, start
+from headway.embedded.server import EmbeddedServer, exists, start
 
-__all__ = ["Binaries", "EmbeddedServer", "find_binaries", "start"]
+__all__ = ["Binaries", "EmbeddedServer", "exists", "find_binaries", "start"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +37,12 @@ class Home:
         return self.root / f"pg{self.major}.{name}.lock"
 
 
+def data_directories(root: Path) -> list[Path]:
+    """Return the data in a server's directory: one for each major version that has run there."""
+    found = [path for path in root.glob("pg*") if re.fullmatch(r"pg\d+", path.name)]
+    return sorted(path for path in found if path.is_dir())
+
+
 def create_data(home: Home, binaries: Binaries, account: Account, lease: Lock) -> None:
     """Make `home.data` in one step: a name that exists is complete, whoever was killed when.
 
@@ -56,7 +63,8 @@ def create_data(home: Home, binaries: Binaries, account: Account, lease: Lock) -
 def _initdb(data: Path, binaries: Binaries, account: Account, lease: Lock) -> None:
     done = subprocess.run(
         [
-            *(binaries.bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust"),
+            *(binaries.bin / "initdb", "-D", data, "-U", "postgres"),
+            *("--auth-local=trust", "--auth-host=reject"),
             *("-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"),
         ],
         cwd="/",

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+from headway.embedded.trust import open_own
+
 if sys.platform != "win32":
     import fcntl
 
@@ -56,7 +58,7 @@ _forking = threading.Lock()  # so that no fork happens between opening a file an
 
 def _open(lock: Lock, path: Path) -> int:
     with _forking:
-        lock.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock.fd = open_own(path, os.O_RDWR)
         _held.add(lock)
     return lock.fd
 

@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.embedded.trust import check_data, check_directory
 from headway.errors import EmbeddedUnavailable
 
 # Root's own places, which every account can reach. Not /var/tmp: it is emptied after some weeks.
@@ -54,7 +55,10 @@ class Account:
 
 
 def choose_account(data: Path) -> Account:
+    """Return the account that the server on `data` runs as; EmbeddedUnavailable if we may not be it."""
     if os.geteuid() != 0:
+        if data.exists():
+            check_data(data)
         return Account()
     if data.exists() and data.stat().st_uid != 0:
         return Account(data.stat().st_uid, data.stat().st_gid)
@@ -69,10 +73,12 @@ def choose_account(data: Path) -> Account:
 
 def make_home(root: Path, major: int) -> Path:
     """The directory of everything about the server of `root`: that one, or where its link leads."""
-    root = root.absolute()
     root.parent.mkdir(parents=True, exist_ok=True)
-    if make_directory(root, 0o711 if os.geteuid() == 0 else 0o700):
-        (root / ".gitignore").write_text("*\n")
+    made = make_directory(root, 0o711 if os.geteuid() == 0 else 0o700)
+    check_directory(root)
+    if made:
+        with open(root / ".gitignore", "x") as file:
+            file.write("*\n")
     root = root.resolve()
     data, link = root / f"pg{major}", root / "elsewhere"
     if os.geteuid() != 0 or data.exists():
@@ -85,20 +91,27 @@ def make_home(root: Path, major: int) -> Path:
         home = Path(tempfile.mkdtemp(prefix=f"{project}-", dir=make_common(STATE)))
         try:
             link.symlink_to(home)
-        except FileExistsError:
-            home.rmdir()  # another process was faster
+        except OSError as error:
+            home.rmdir()
+            if not isinstance(error, FileExistsError):  # else another process was faster
+                raise
     home = link.resolve()
-    # A link that somebody else made may lead anywhere: nothing to be changed there.
+    check_directory(home)
+    # A link that was made by hand may lead anywhere: nothing to be changed there.
     return make_common(home) if home.parent == STATE.resolve() else home
 
 
 def make_directory(path: Path, mode: int) -> bool:
     """Create `path` with exactly `mode`, whatever the umask; leave one that exists as it is."""
     try:
-        path.mkdir()
+        path.mkdir(0o700)
     except FileExistsError:
         return False
-    path.chmod(mode)
+    made = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        os.fchmod(made, mode)
+    finally:
+        os.close(made)
     return True
 
 

@@ -55,7 +55,10 @@ class Postmaster:
     def stop(self, data: Path) -> None:
         """End a server whose watchdog was killed. Only for one that answers: the pid is its own."""
         for number in (signal.SIGINT, signal.SIGQUIT):
-            os.kill(self.pid, number)
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return  # it ended by itself since it answered
             deadline = time.monotonic() + _STOP_TIMEOUT
             while time.monotonic() < deadline:
                 if Postmaster.read(data) is None or not self.answers():

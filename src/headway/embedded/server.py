@@ -2,37 +2,79 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from headway.embedded import watchdog
 from headway.embedded.binaries import Binaries, find_binaries, reachable
-from headway.embedded.cluster import PATIENCE, Home, create_data, environment
+from headway.embedded.cluster import PATIENCE, Home, create_data, data_directories, environment
 from headway.embedded.locks import Lock
 from headway.embedded.places import Account, choose_account, make_home, socket_directory
 from headway.embedded.postmaster import Postmaster, clear_remains
+from headway.embedded.trust import open_own
 from headway.errors import EmbeddedUnavailable
 
 DEFAULTS = {"listen_addresses": "", "port": "5432", "max_connections": "200"}
 _LOG_LIMIT = 10_000_000
+_AGAIN_AFTER = 2.0
+
+log = logging.getLogger("headway.embedded")
 
 
 class EmbeddedServer:
     """A hold on the server of one directory: it runs at least until `close()`."""
 
-    def __init__(self, dsn: str, data: Path, hold: Lock) -> None:
+    def __init__(self, dsn: str, data: Path, hold: Lock, join: Callable[[], object]) -> None:
+        """`join` starts the server if it does not run; it blocks."""
         self.dsn = dsn
         self.data = data
         self._hold = hold
+        self._join = join
+        self._closed = False
+        self._starting = threading.Lock()
+        self._started_at = -math.inf
 
     def close(self) -> None:
         """Let go. The server stops soon after, unless another hold is left."""
+        self._closed = True
         self._hold.release()
+
+    def start_again(self) -> None:
+        """Start the server again if it has ended: killed, or out of disk. Do not wait for it.
+
+        It keeps its address and its data. Call this when it cannot be reached; a thread does the rest.
+        """
+        if self._closed or not self._starting.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() - self._started_at < _AGAIN_AFTER:
+                return
+            self._started_at = time.monotonic()
+            threading.Thread(target=self._restart, name="headway-embedded", daemon=True).start()
+        finally:
+            self._starting.release()
+
+    def _restart(self) -> None:
+        with self._starting:
+            try:
+                last = Postmaster.read(self.data)
+                # Without its data it would begin anew, with nothing in it and at another address.
+                if self._closed or not self.data.exists() or (last is not None and last.answers()):
+                    return
+                self._join()
+            except (OSError, subprocess.SubprocessError, EmbeddedUnavailable) as error:
+                log.error("the embedded server has ended and cannot be started again: %s", error)
+            else:
+                log.warning("the embedded server had ended; it was started again in %s", self.data)
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -58,21 +100,56 @@ def start(
         raise EmbeddedUnavailable(
             "the embedded server needs a Unix; install PostgreSQL and set HEADWAY_DATABASE_URL"
         )
+    try:
+        place = Path(root).absolute()
+    except FileNotFoundError:
+        raise EmbeddedUnavailable(
+            "the working directory has been deleted, and the embedded server keeps its data there; "
+            "change to another directory, or name a database in HEADWAY_DATABASE_URL"
+        ) from None
     binaries = find_binaries()
     try:
-        home = Home(make_home(Path(root), binaries.major), binaries.major)
+        home = Home(make_home(place, binaries.major), binaries.major)
+        _mention_others(home)
+        wanted = DEFAULTS | dict(settings or {})
         with Lock(home.lock("guard")) as guard:
             hold = Lock(home.lock("clients"), shared=True)
             try:
-                postmaster = _join(home, binaries, DEFAULTS | dict(settings or {}), guard)
+                postmaster = _join(home, binaries, wanted, guard)
             except BaseException:
                 hold.release()
                 raise
-            return EmbeddedServer(postmaster.dsn, home.data, hold)
+            again = partial(_join_guarded, home, binaries, wanted)
+            return EmbeddedServer(postmaster.dsn, home.data, hold, again)
     except (OSError, subprocess.SubprocessError) as error:
         raise EmbeddedUnavailable(
-            f"the embedded server in {Path(root).absolute()} cannot be started or joined: {error}"
+            f"the embedded server in {place} cannot be started or joined: {error}"
         ) from error
+
+
+def exists(root: Path | str) -> bool:
+    """Return whether `start` would find data in `root`. It looks, and makes nothing."""
+    link = Path(root) / "elsewhere"
+    homes = [Path(root), link.resolve()] if link.is_symlink() else [Path(root)]
+    found = {data.name for home in homes for data in data_directories(home)}
+    return bool(found) and f"pg{find_binaries().major}" in found
+
+
+def _mention_others(home: Home) -> None:
+    """Say that there are data of other major versions, whose jobs are out of sight."""
+    if others := [path for path in data_directories(home.root) if path != home.data]:
+        log.warning(
+            "the embedded server uses %s; %s is of another version of PostgreSQL, and its jobs are not "
+            "seen here: set HEADWAY_PG_BIN to the programs of that version, or delete it",
+            home.data,
+            " and ".join(map(str, others)),
+        )
+
+
+def _join_guarded(home: Home, binaries: Binaries, settings: Mapping[str, str]) -> Postmaster:
+    """As `_join`, for a client that holds `clients` already: the guard's holder never waits for that."""
+    with Lock(home.lock("guard")) as guard:
+        return _join(home, binaries, settings, guard)
 
 
 def _join(home: Home, binaries: Binaries, settings: Mapping[str, str], guard: Lock) -> Postmaster:
@@ -118,8 +195,8 @@ def _launch(
     """Spawn a watchdog with a server, and wait for its word. The next look finds it, or is due."""
     if home.log.exists() and home.log.stat().st_size > _LOG_LIMIT:
         home.log.replace(home.log.with_suffix(".log.1"))
-    with open(home.log, "ab", opener=_private) as log:
-        begin = log.tell()
+    with open(open_own(home.log, os.O_RDWR | os.O_APPEND), "a+b") as log:
+        begin = log.seek(0, os.SEEK_END)
         done = subprocess.run(
             [
                 *(sys.executable, "-I", "-S", watchdog.__file__),
@@ -137,9 +214,10 @@ def _launch(
             start_new_session=True,
             timeout=PATIENCE,
         )
-    if done.stdout == b"ready":
-        return
-    said = home.log.read_bytes()[begin:].decode(errors="replace").strip()
+        if done.stdout == b"ready":
+            return
+        log.seek(begin)
+        said = log.read().decode(errors="replace").strip()
     if "pre-existing shared memory block" in said:
         time.sleep(0.1)  # a backend of a killed server is about to notice, and to end
         return
@@ -147,7 +225,3 @@ def _launch(
         f"PostgreSQL did not start in {home.data}; the end of {home.log} is:\n"
         + "\n".join(said.splitlines()[-20:])
     )
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # the text of statements is in it

@@ -28,19 +28,33 @@ _STOP_TIMEOUT = 60.0
 
 
 def pidfile(data: str | os.PathLike[str]) -> list[str]:
-    """The lines of postmaster.pid: pid, data, start, port, socket dir, address, memory, status."""
+    """The lines of postmaster.pid: pid, data, start, port, socket dir, address, memory, status.
+
+    Raise PermissionError if neither the server's account, which owns the data, nor we made the file.
+    """
+    path = os.path.join(data, "postmaster.pid")
     try:
-        with open(os.path.join(data, "postmaster.pid"), encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=_no_link) as file:
+            wrote, owns = os.fstat(file.fileno()).st_uid, os.stat(data).st_uid
+            if wrote not in (owns, os.geteuid()):
+                raise PermissionError(
+                    f"{path} belongs to user {wrote} and its directory to user {owns}, "
+                    "so that no server of this directory wrote it; remove it"
+                )
             return [line.strip() for line in file]
     except (FileNotFoundError, UnicodeDecodeError):
         return []
 
 
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
 def main(arguments: list[str]) -> None:
     clients_path, guard_path, data, socket_dir, user, group, *command = arguments
     # Opened while the client still holds the guard: the same files that the client has locked.
-    clients = os.open(clients_path, os.O_RDWR)
-    guard = os.open(guard_path, os.O_RDWR)
+    clients = os.open(clients_path, os.O_RDWR | os.O_NOFOLLOW)
+    guard = os.open(guard_path, os.O_RDWR | os.O_NOFOLLOW)
     if os.fork():
         os._exit(0)  # no child of the client: it must neither reap us nor trip over us in wait()
 

@@ -6,9 +6,11 @@ import logging
 import os
 import sys
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import Any, Literal
 
 from headway.core import codec
+from headway.core.printable import printable
 
 Format = Literal["text", "json"]
 
@@ -23,6 +25,16 @@ def set_up(level: str, format_: Format) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+def in_use() -> tuple[str, Format] | None:
+    """Return the level and the format if `set_up` has been called, for a process to do the same."""
+    root = logging.getLogger()
+    formatter = root.handlers[0].formatter if root.handlers else None
+    if isinstance(formatter, JsonFormatter | TextFormatter):
+        format_: Format = "json" if isinstance(formatter, JsonFormatter) else "text"
+        return logging.getLevelName(root.level), format_
+    return None
 
 
 class JsonFormatter(logging.Formatter):
@@ -47,16 +59,21 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger, message; and the job, where the message does not name it itself."""
+    """Time, level, logger, message; and the job, where the message does not name it itself.
+
+    Only a record begins a line: line breaks in a message are spelled out, tracebacks are indented.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        line = f"{moment} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        said = printable(record.getMessage())
+        line = f"{moment} {record.levelname:<7} {record.name}: {said}"
         found = {} if record.name == "headway.worker" else fields(record)
         if found:
-            line += "  " + " ".join(f"{name}={value}" for name, value in found.items())
+            line += "  " + printable(" ".join(f"{name}={value}" for name, value in found.items()))
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            trace = printable(self.formatException(record.exc_info), keep="\n\t")
+            line += "\n" + indent(trace, "  ")
         return line
 
 

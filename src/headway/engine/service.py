@@ -14,12 +14,13 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from headway.core.clock import monotonic
+from headway.engine.track import Track
 from headway.errors import DatabaseUnavailable, StandbyRefused
 
 log = logging.getLogger("headway.worker")
 
 _FIRST_PAUSE = 0.1
-_LONGEST_PAUSE = 5.0
+LONGEST_PAUSE = 5.0
 _CANCEL_AGAIN = 0.5
 
 
@@ -34,6 +35,8 @@ class Service(ABC):
         self._task: asyncio.Task[None] | None = None
         self._pause = _FIRST_PAUSE
         self._ending = asyncio.Event()
+        self.track = Track(self.name, waits_long=self.waits_long)
+        """How its turns go."""
         self.turned_at = monotonic()
         """When its last turn ended, well or not; before that, when it was made or started."""
 
@@ -44,6 +47,10 @@ class Service(ABC):
     @property
     def name(self) -> str:
         return type(self).__name__.lower()
+
+    def tracks(self) -> list[Track]:
+        """All tracks of the service: one, unless parts of its turn may fail by themselves."""
+        return [self.track]
 
     @abstractmethod
     async def turn(self) -> float | None:
@@ -84,18 +91,20 @@ class Service(ABC):
             await self.close()
 
     async def _guarded_turn(self) -> float | None:
+        self.track.began()
         try:
             rest = await self.turn()
         except (DatabaseUnavailable, StandbyRefused) as fault:
             # A standby is what a failover looks like before it is over.
-            log.warning("%s: %s", self.name, fault, extra={"service": self.name})
-        except Exception:
-            log.exception("%s: a turn failed", self.name, extra={"service": self.name})
+            self.track.failed(fault, expected=True)
+        except Exception as error:
+            self.track.failed(error, expected=False)
         else:
+            self.track.works()
             self._pause = _FIRST_PAUSE
             return rest
         # Jittered, so that a fleet does not come back to a recovering server as one.
-        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ending.wait(), pause * random.uniform(0.5, 1.0))
         return 0

@@ -12,7 +12,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
@@ -27,17 +27,22 @@ from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
 from headway.engine.idle import IdleWatch
 from headway.engine.jobs.round_trip import Exchange
 from headway.engine.jobs.settler import Report
+from headway.engine.maintenance.declarations import Declarations, Declared
 from headway.engine.maintenance.leader import Duties
-from headway.engine.maintenance.scheduler import Declarations, Declared
+from headway.engine.notify.hints import Hints
 from headway.engine.notify.work import Wake
+from headway.engine.running.child import Prepare
 from headway.engine.running.executor import Executor
 from headway.engine.running.invoke import Overrides
+from headway.engine.running.isolation import Isolation
 from headway.engine.running.progress import Notes
+from headway.engine.running.stops import Stops
 from headway.engine.running.transactional import Books
-from headway.engine.service import Service, log
+from headway.engine.service import LONGEST_PAUSE, Service, log
 from headway.errors import ConfigError
-from headway.store import controls, fleet, jobs
+from headway.store import fleet, jobs
 from headway.store.connect import Target
+from headway.store.dsn import place_of
 from headway.store.link import Link
 from headway.store.rows import Lane
 from headway.store.statement import Statement
@@ -59,7 +64,7 @@ class Worker:
         clock: Clock,
         max_result: int,
         overrides: Overrides,
-        prepare_child: Callable[[], None],
+        prepare_child: Prepare,
         max_wait: float | None = None,
         declared: Declared | None = None,
     ) -> None:
@@ -92,7 +97,7 @@ class Worker:
         )
         self._link = Link(self._target)
         """For everything that is not claiming, settling, admitting or the lease."""
-        self._duties = Duties(self._link, target, clock, options, ready=self._ready)
+        self._duties = Duties(self._link, clock, options, ready=self._ready)
         jobs_link = Link(self._target)
         self._exchange = Exchange(
             jobs_link,
@@ -109,6 +114,16 @@ class Worker:
             worker=lambda: self._exchange.worker_id,
             hand_on=self._exchange.hand_on,
         )
+        isolation = Isolation(
+            self._target,
+            most=options.isolation,
+            max_result=max_result,
+            prepare=prepare_child,
+            clock=clock,
+            overrides=overrides,
+            worker=lambda: self._exchange.worker_id,
+            hand_on=self._exchange.hand_on,
+        )
         self._executor = Executor(
             definitions,
             self._exchange.settler,
@@ -119,13 +134,16 @@ class Worker:
             overrides=overrides,
             prepare_child=prepare_child,
             books=self._books,
+            isolation=isolation,
             on_end=lambda _: self._exchange.wake(),
             on_note=lambda: self._notes.wake(),
         )
         self._exchange.serve(self._executor)
         self._exchange.poll = seconds(options.poll_alone)
         lease = seconds(options.lease)
-        self._declarations = Declarations(self._link, clock, declared or Declared())
+        self._declarations = Declarations(
+            self._link, clock, definitions.values(), declared or Declared()
+        )
         self._notes = Notes(self._link, self._executor)
         self._links = [jobs_link, self._link, self._duties.admitting]
         # A beat that is not answered in time must leave time for another.
@@ -133,20 +151,19 @@ class Worker:
         self._heartbeat = Heartbeat(
             beats,
             clock,
-            self._executor,
             lease,
             register=self._register,
-            trust=self._trust,
-            duty=self._on_duty,
-            reconnect=self._cut,
-            listening=lambda: self._health.listening,
-            drain=self.drain,
+            says=lambda: self._health.says(),
+            owner=self,
         )
+        self._stops = Stops(self._link, self._executor, lease)
         parts = (self._executor, self._exchange, self._heartbeat, jobs_link)
         self._health = Health(*parts, version=version, slots=self._slots, lease=lease)
         self._observers = Observers(self._health, self._target, clock, max_wait)
         self.drained_from_afar = False
         """It was asked to drain by someone else, through the database."""
+        self._named = 0
+        """The id by which it last said that it is registered."""
         self._wake: Wake | None = None
         self._watch: IdleWatch | None = None
         self._stop = asyncio.Event()
@@ -170,9 +187,9 @@ class Worker:
             self._executor.stop_all("shutdown")
         self._stop.set()
 
-    def drain(self, worker: str = "") -> None:
-        """As `stop` for the first time, however often: someone asked this worker, or the one named."""
-        if worker in ("", str(self._heartbeat.worker_id)) and not self._stop.is_set():
+    def drain(self) -> None:
+        """As `stop` for the first time, however often: somebody asked this worker to."""
+        if not self._stop.is_set():
             log.info("worker %d was asked to drain", self._heartbeat.worker_id)
             self.drained_from_afar = True
             self._stop.set()
@@ -188,14 +205,20 @@ class Worker:
         for number in heeded:
             loop.add_signal_handler(number, self.stop)
         try:
+            log.info(
+                "headway %s on %s: %s and %s",
+                self._version,
+                place_of(
+                    self._target.dsn, self._target.schema, embedded=self._target.away is not None
+                ),
+                _counted(len({d.name for d in self._definitions.values()}), "task"),
+                _counted(len(self._declarations.names), "schedule"),
+            )
             if self._watch is None:
                 self._observers.start(self._options.health, process, self._served)
             await self._link.verify()
-            known = self._definitions.values()  # all at once: tasks never without their limits
-            limits = controls.declare(self._target, known), controls.mark_limited()
-            await self._link.run_all(*limits, fleet.declare(known))
             await self._declarations.declare()
-            services = self._services()
+            services = self._health.watch(self._services())
             for service in services:
                 service.start()
             log.info("serving %s with %d slots", ", ".join(self._served), self._slots)
@@ -232,23 +255,11 @@ class Worker:
     def _services(self) -> list[Service]:
         # Stopped from the last to the first: the exchange may give something to hand over to the end.
         services: list[Service] = [self._heartbeat, self._duties.hand_over, self._exchange]
-        services += [*self._duties.services, self._declarations, self._notes]
+        services += [*self._duties.services, self._declarations, self._notes, self._stops]
         channel = self._target.work_channel
         if self._options.listen and channel is not None:
-            self._wake = Wake(
-                self._target,
-                channel,
-                ready=self._ready,
-                later=self._duties.promoter.hint,
-                joined=self._duties.admitter.hint,
-                room=self._duties.admitter.room,
-                control=self._control,
-                opened=self._opened,
-                cancel=lambda job_id: self._executor.stop(job_id, "cancel"),
-                drain=self.drain,
-                scheduled=self._duties.scheduler.hint,
-                listening=self._listening,
-            )
+            parts = (self._claimer, self._exchange, self._duties, self._stops, self._heartbeat)
+            self._wake = Wake(self._target, channel, Hints(*parts, self._listening))
             services.append(self._wake)
         else:
             self._health.listening = False
@@ -256,7 +267,10 @@ class Worker:
             services.append(self._watch)
         return services
 
-    def _register(self) -> Statement[int]:
+    def _register(self, was: int | None) -> Statement[int]:
+        if was is not None:
+            # After an outage the others register again, too. Until then their jobs look lost.
+            self._duties.sweeper.hold_back("rescue", LONGEST_PAUSE * 1.2)
         return fleet.register(
             f"{socket.gethostname()}:{os.getpid()}",
             self._version,
@@ -266,36 +280,42 @@ class Worker:
             seconds(self._options.lease),
             self._clock.now(),
             schedules=self._declarations.names,
+            was=was,
         )
 
-    def _trust(self, worker_id: int) -> None:
+    # -- the lease (heartbeat.py) -----------------------------------------------------------------
+
+    def trust(self, worker_id: int) -> None:
+        if worker_id and worker_id != self._named:
+            self._named = worker_id
+            log.info("registered as worker %d", worker_id)
         self._exchange.worker_id = worker_id
         self._exchange.wake()
         self._declarations.registered(worker_id)
         self._observers.look()
 
+    def lead(self, ours: bool) -> None:
+        self._health.on_duty = ours
+        self._duties.assign(ours)
+
+    def lose(self) -> None:
+        self._executor.stop_all("lost")
+
+    def reconnect(self, moved: bool) -> None:
+        """Cut connections that wait for an answer; the services ask again. Connections
+        that are kept for handlers are given up, and if the server is another one, those that
+        handlers use."""
+        self._cut()
+        self._books.cut(lent=moved)
+
     def _cut(self) -> None:
-        """Waits no longer for answers that are under way; whoever asked does so again."""
         for link in self._links:
             link.cut()
         if self._wake is not None:
             self._wake.cut()
 
-    def _on_duty(self, ours: bool) -> None:
-        self._health.on_duty = ours
-        self._duties.assign(ours)
-
     def _ready(self, lane: Lane | None, place: int | None = None) -> None:
         if self._claimer.hint(lane, place):
-            self._exchange.wake()
-
-    def _control(self) -> None:
-        """A pause or a limit has changed."""
-        self._exchange.controls_changed()
-        self._duties.admitter.hint()
-
-    def _opened(self, kind: str, name: str) -> None:
-        if self._claimer.open((kind, name)):
             self._exchange.wake()
 
     def _listening(self, listening: bool) -> None:
@@ -346,3 +366,7 @@ class Worker:
             await self._link.run(fleet.retire(self._exchange.worker_id, self._clock.now()))
         except Exception as error:
             log.warning("could not sign off, the lease will end by itself: %s", error)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

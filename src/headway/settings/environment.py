@@ -15,6 +15,7 @@ from headway.errors import ConfigError
 from headway.settings import dotenv
 from headway.settings.fields import PREFIX, SECTIONS, Field, fields
 from headway.settings.origin import Origin, shown
+from headway.settings.trust import distrust
 
 PROFILE = "HEADWAY_ENV"
 FILE = "HEADWAY_CONFIG"
@@ -45,9 +46,13 @@ class Variable:
 class Environment:
     """The variables that may be of Headway's concern, from the process and from a .env file."""
 
-    def __init__(self, directory: Path | None, working: Path | None = None) -> None:
-        """`directory` is where a .env file is looked for; in `working`, one might be expected."""
+    def __init__(
+        self, directory: Path | None, working: Path | None = None, trusted: int | None = None
+    ) -> None:
+        """`directory` is where a .env file is looked for; in `working`, one might be expected. It may
+        belong to the account `trusted`."""
         self.notes: list[str] = []
+        self._trusted = trusted
         self.file: Path | None = None
         self._variables: dict[str, Variable] = {}
         if directory is not None:
@@ -98,17 +103,21 @@ class Environment:
 
     def _read(self, path: Path) -> None:
         try:
-            text = path.read_text("utf-8", errors="replace")
+            with path.open(encoding="utf-8", errors="replace") as file:
+                text, problem = file.read(), distrust(path, os.fstat(file.fileno()), self._trusted)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return
         except OSError as error:
             # A service may be given its variables by who may read the file, and not be one of them.
             self.notes.append(f"{path} is left out: it cannot be read ({error.strerror})")
             return
+        found = {n: e for n, e in dotenv.parse(text, os.environ).items() if _is_ours(n)}
+        if problem is not None:
+            if all(name in os.environ for name in found):
+                return  # it has nothing to say: the environment goes before it
+            raise ConfigError(f"{problem}, or set what is in it in the environment")
         self.file = path
-        for name, entry in dotenv.parse(text, os.environ).items():
-            if not _is_ours(name):
-                continue
+        for name, entry in found.items():
             place = f"{path}, line {entry.line}"
             if entry.value is None:
                 raise ConfigError(f"{place}: {name} begins with a quote and does not end with it")

@@ -1,11 +1,13 @@
 """headway.toml and pyproject.toml: finding the one that counts, and what it says.
 
 The nearest directory, from the working directory upwards, that has a headway.toml or a pyproject.toml
-with [tool.headway] in it. $HEADWAY_CONFIG names a file instead.
+with [tool.headway] in it. $HEADWAY_CONFIG names a file instead. A file that is found and belongs to
+another account is refused: anybody can put one above the working directory.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,10 +18,15 @@ from headway.errors import ConfigError
 from headway.settings.environment import FILE, PROFILE, Variable, configuration_file
 from headway.settings.fields import PROFILES, SECTIONS, Field, fields, in_order, suggestion
 from headway.settings.origin import Origin, shown
+from headway.settings.trust import distrust
 
 _OWN = "headway.toml"
 _SHARED = "pyproject.toml"
 _IN_SHARED = "tool.headway"
+_DEEPEST = 20
+
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {"production": {"embedded": False}}
+"""Profiles that are there without a table, and what they say before it is asked."""
 
 _inherited: Path | None = None
 
@@ -54,6 +61,8 @@ class File:
     path: Path
     table: Mapping[str, Any]
     prefix: str = ""
+    trusted: int | None = None
+    """The account that owns it, if someone has named the file: a .env file of that account counts too."""
 
     def given(self) -> list[Given]:
         """What it says for every profile."""
@@ -71,8 +80,8 @@ class File:
 
     def profile(self, wanted: Variable) -> list[Given]:
         """What it says for the profile that was asked for."""
-        if wanted.text in (profiles := self.profiles()):
-            return profiles[wanted.text]
+        if wanted.text in (profiles := self.profiles()) or wanted.text in BUILT_IN:
+            return profiles.get(wanted.text, [])
         known = f"it has {in_order(profiles)}" if profiles else "it has none"
         table = self._name(PROFILES, wanted.text)
         raise wanted.origin.refuse(
@@ -116,7 +125,7 @@ def find_file() -> tuple[File | None, list[str]]:
     notes: list[str] = []
     if (named := configuration_file()) is not None:
         path = (working_directory() or Path()) / Path(named).expanduser()
-        file = _read_shared(path) if path.name == _SHARED else File(path, _parse(path, _text(path)))
+        file = _read(path, named=True)
         if file is None:
             raise ConfigError(f"environment: {FILE} = {named!r} has no table [{_IN_SHARED}]")
         return file, notes
@@ -143,28 +152,45 @@ def _in(directory: Path, notes: list[str]) -> File | None:
     except OSError as error:
         notes.append(f"{directory} is left out: nothing in it can be read ({error.strerror})")
         return None
-    other = _read_shared(shared) if has_shared else None
+    other = _read(shared) if has_shared else None
     if not has_own:
         return other
     if other is not None:
         notes.append(f"{own} is used, and [{_IN_SHARED}] of {shared} is not; keep one of them")
-    return File(own, _parse(own, _text(own)))
+    return _read(own)
 
 
-def _read_shared(path: Path) -> File | None:
-    text = _text(path)
+def _read(path: Path, *, named: bool = False) -> File | None:
+    """Return what a file says, none for a pyproject.toml without a table of ours.
+
+    Raise ConfigError if the file cannot be read, or if another account could have written it. The owner
+    of a file that someone `named` is trusted.
+    """
+    text, status = _text(path)
+    trusted = status.st_uid if named else None
+    problem = distrust(path.resolve() if named else path, status, trusted)
+    if path.name != _SHARED:
+        _refuse_for(problem)
+        return File(path, _parse(path, text), trusted=trusted)
     if "headway" not in text:
         return None  # whatever else is in it is not for us to judge
     tools = File(path, _parse(path, text)).table_of("tool", "tool")
     if "headway" not in tools:
         return None
+    _refuse_for(problem)
     table = File(path, tools).table_of("headway", _IN_SHARED)
-    return File(path, table, _IN_SHARED)
+    return File(path, table, _IN_SHARED, trusted)
 
 
-def _text(path: Path) -> str:
+def _refuse_for(problem: str | None) -> None:
+    if problem is not None:
+        raise ConfigError(f"{problem}, or name a file that you trust in ${FILE}")
+
+
+def _text(path: Path) -> tuple[str, os.stat_result]:
     try:
-        return path.read_text("utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            return file.read(), os.fstat(file.fileno())
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 ({error.reason}, byte {error.start})") from None
     except FileNotFoundError:
@@ -178,9 +204,32 @@ def _text(path: Path) -> str:
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not TOML: {error}; correct it there") from None
+    except RecursionError:
+        raise _too_deep(path) from None
+    _check_depth(path, table)
+    return table
+
+
+def _check_depth(path: Path, table: dict[str, Any]) -> None:
+    level: list[Any] = [table]
+    for _ in range(_DEEPEST):
+        inner = [each for value in level for each in _inside(value)]
+        level = [value for value in inner if isinstance(value, dict | list)]
+    if level:
+        raise _too_deep(path)
+
+
+def _inside(value: Any) -> list[Any]:
+    return [*value.values()] if isinstance(value, dict) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _too_deep(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} has tables or lists in each other, more than {_DEEPEST} deep; correct it"
+    )
 
 
 def _join(*parts: str) -> str:

@@ -99,7 +99,11 @@ def load(
     """
     file, notes = files.find_file()
     directory = files.working_directory()
-    environment = Environment(directory if file is None else file.path.parent, directory)
+    environment = (
+        Environment(directory)
+        if file is None
+        else Environment(file.path.parent, directory, file.trusted)
+    )
     environment.refuse_mistakes()
     values = {key: Setting(key, field.default, DEFAULT) for key, field in fields().items()}
     profile = environment.profile
@@ -108,9 +112,12 @@ def load(
         for given in file.profiles().values():
             _from_file(given, file.path.parent)  # checked, whichever is in use
     if profile is not None:
-        if file is None:
+        if file is None and profile.text not in files.BUILT_IN:
             raise files.no_profile(profile)
-        values |= _from_file(file.profile(profile), file.path.parent)
+        built_in = files.BUILT_IN.get(profile.text, {})
+        values |= {key: Setting(key, value, profile.origin) for key, value in built_in.items()}
+        if file is not None:
+            values |= _from_file(file.profile(profile), file.path.parent)
     values |= _together(
         _from_text(field, variable.text, variable.origin) for field, variable in environment.given()
     )

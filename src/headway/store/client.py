@@ -1,8 +1,10 @@
 """Running statements for user code: a pool for async callers, one for sync ones, opened on first use.
 
-The first use checks the schema. A passing fault is met by trying again for a few seconds; statements
-say themselves what a repetition must add to be safe. On a caller's own connection nothing is
-repeated and nothing is committed: the transaction is theirs.
+- The first use checks the schema.
+- Each answer has a limit; then the connection is cut, and the call is repeated on another one.
+- A passing fault is met by trying again until the call is given up (`GIVE_UP_AFTER`). Statements say
+  themselves what a repetition must add to be safe.
+- On a caller's own connection nothing is cut, repeated or committed: the transaction is theirs.
 """
 
 from __future__ import annotations
@@ -11,28 +13,32 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
-from psycopg import AsyncConnection, Connection, IsolationLevel
-from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
-
-from headway.store import borrowed, migrate
+from headway.core.clock import monotonic
+from headway.errors import StandbyRefused
+from headway.store import blockers, borrowed, identity, migrate, rights
+from headway.store.blockers import Blocker
+from headway.store.blocking import warn_if_on_loop
 from headway.store.borrowed.psycopg import AsyncPsycopg, Psycopg
-from headway.store.connect import Target, connect, connect_sync
-from headway.store.faults import DRIVER_ERRORS, is_passing, translate
-from headway.store.scripts import Script
-from headway.store.statement import Statement, text
+from headway.store.connect import Target
+from headway.store.effort import ANSWER_WITHIN, Answers, Effort
+from headway.store.faults import DRIVER_ERRORS
+from headway.store.identity import Identity
+from headway.store.limit import AsyncLimit, Limit, SyncLimit
+from headway.store.per_loop import PerLoop
+from headway.store.pool import LOCK_WITHIN, AsyncPool
+from headway.store.scripts import Noticed, Reply, Script
+from headway.store.statement import Statement, client_text
+from headway.store.thread_pool import SyncPool
 
 R = TypeVar("R")
-AsyncPool = AsyncConnectionPool[AsyncConnection[TupleRow]]
-SyncPool = ConnectionPool[Connection[TupleRow]]
-
-_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # between tries, in seconds: about four in all
-_PREPARE_AFTER = 3
-_SESSION: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+Making = Callable[[Identity], Sequence[Statement[Any]]]
+"""Makes statements for a connection that must lead to this place; the answer is `Elsewhere` if not."""
 
 
 class Client:
@@ -40,57 +46,47 @@ class Client:
 
     def __init__(self, target: Target, *, pool_size: int = 10) -> None:
         self.target = target
+        self.patience: float | None = None
+        """Seconds after which a call is given up; none: `GIVE_UP_AFTER`."""
+        self.answer_within = ANSWER_WITHIN
+        """Seconds for one answer."""
         self._pool_size = pool_size
-        # A pool lives on one event loop; an app may see several (tests, asyncio.run called twice).
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncPool] = WeakKeyDictionary()
-        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
-            WeakKeyDictionary()
-        )
+        self._pools: PerLoop[AsyncPool] = PerLoop(AsyncPool.close, AsyncPool.end)
         self._sync_pool: SyncPool | None = None
+        self._place: Identity | None = None
         self._sync_opening = threading.Lock()
         self._of_the_parent: list[SyncPool] = []
         _clients.add(self)
 
+    @property
+    def _lock_within(self) -> float:
+        return LOCK_WITHIN if self.patience is None else min(LOCK_WITHIN, self.patience * 0.75)
+
     # -- async ------------------------------------------------------------------------------------
 
     async def open(self) -> AsyncPool:
-        """The pool of this event loop, opened and its schema checked if it was not yet."""
-        loop = asyncio.get_running_loop()
-        if (pool := self._pools.get(loop)) is not None:
-            return pool
-        async with self._opening.setdefault(loop, asyncio.Lock()):
-            if (pool := self._pools.get(loop)) is None:
-                await self._verify()
-                pool = AsyncPool(
-                    self.target.dsn,
-                    kwargs=_SESSION,
-                    min_size=0,
-                    max_size=self._pool_size,
-                    timeout=5,
-                    open=False,
-                    configure=_configure,
-                )
-                await pool.open()
-                self._pools[loop] = pool
+        """Return the pool of this event loop, with its schema checked."""
+        pool = await self._pool()
+        if not pool.verified:
+            await self.run_all([])
         return pool
 
     async def close(self) -> None:
-        """Closes this event loop's pool."""
-        pool = self._pools.pop(asyncio.get_running_loop(), None)
-        if pool is not None:
-            await pool.close()
+        """Close the pool of this event loop."""
+        await self._pools.close()
 
-    async def run(self, statement: Statement[R], conn: Any = None) -> R:
-        """The answer of one statement."""
-        answer: R = (await self.run_all([statement], conn=conn))[0]
+    async def run(self, statement: Statement[R]) -> R:
+        """Return the answer of one statement."""
+        answer: R = (await self.run_all([statement]))[0]
         return answer
 
-    async def play(self, script: Script[R]) -> R:
-        """The answer of a script."""
+    async def play(self, script: Script[R], until: float | None = None) -> R:
+        """Return the answer of a script. `until` is a moment by which it must be there."""
         try:
-            statement = next(script)
+            step = next(script)
             while True:
-                statement = script.send(await self.run(statement))
+                answers = await self.run_all([_statement(step)], until=until)
+                step = script.send(_reply(step, answers))
         except StopIteration as finished:
             answer: R = finished.value
             return answer
@@ -100,97 +96,146 @@ class Client:
         statements: Sequence[Statement[Any]],
         *,
         on_repeat: Sequence[Statement[Any]] = (),
-        conn: Any = None,
-    ) -> list[Any]:
-        """The answers of several, in one transaction.
+        until: float | None = None,
+    ) -> Answers:
+        """Return the answers of several statements, run in one transaction.
 
-        `on_repeat` is added when they are sent again after a fault that may have struck behind the
-        commit.
+        `on_repeat` is added when they are sent again after a fault that may have struck after the
+        commit. Raise `DatabaseUnavailable` if there is no answer by `until`, or by `patience`.
         """
-        if conn is not None:
-            with borrowed.explained():
-                return await self._on(borrowed.lend_async(conn), statements)
-        sending, cancelled = list(statements), _times_cancelled()
-        for pause in (*_PAUSES, None):
-            pool = await self.open()
+        effort, cancelled = (
+            Effort(statements, self.patience, self.answer_within, until),
+            _times_cancelled(),
+        )
+        pool = await self._pool()
+        while True:
+            own = None
             try:
-                async with pool.connection() as own:
-                    answers = await self._on(AsyncPsycopg(own), sending)
+                async with pool.connection(effort.until) as own:
+                    with AsyncLimit(own, effort.seconds(None)) as limit:
+                        if pool.silent:
+                            await pool.end_silent(own)
+                        if not pool.verified:
+                            await migrate.verify(own, self.target.schema)
+                            pool.verified = True
+                        sending = effort.sending(on_repeat)
+                        if pool.is_direct(own):
+                            answers = await self._on(AsyncPsycopg(own), sending, effort, limit)
+                        else:
+                            async with pool.transaction(own):
+                                answers = await self._on(AsyncPsycopg(own), sending, effort, limit)
                 if _times_cancelled() > cancelled:
                     raise asyncio.CancelledError
-                return answers[: len(statements)]
+                return effort.answers(answers)
             except DRIVER_ERRORS as error:
-                if pause is None or not is_passing(error):
-                    raise translate(error) from error
-            sending = [*statements, *on_repeat]
+                login = rights.login_of(own)  # closed next
+                pool.broke(own)
+                held = await self._blockers(pool, effort.blockers(error))
+                pause = effort.after(error, self.target.schema, login, held)
             await asyncio.sleep(pause)
-            await pool.check()
-        raise AssertionError("the last try returns or raises")
+
+    async def run_in(self, conn: Any, make: Making) -> list[Any]:
+        """Return the answers of statements on the caller's connection, in the caller's transaction.
+
+        `make` is given the app's own place. Raise ConfigError if the connection leads elsewhere. The
+        first call of a process asks the app's own database which one it is.
+        """
+        lent, own = borrowed.lend_async(conn), self._place
+        with borrowed.explained(partial(self._advice, make)):
+            if own is not None:
+                answers = await self._on(lent, make(own))
+                if (found := identity.elsewhere(answers)) is None:
+                    return answers
+            own = self._place = await self._own_place()  # anew: the server may have been restarted
+            answers = await self._on(lent, make(own))
+            if (found := identity.elsewhere(answers)) is not None:
+                raise identity.refusal(own, found)
+            return answers
+
+    async def _blockers(
+        self, pool: AsyncPool, question: Statement[list[Blocker]] | None
+    ) -> list[Blocker]:
+        """Return who held a statement up, as far as can be found out."""
+        with suppress(*DRIVER_ERRORS, StandbyRefused):
+            if question is not None:
+                async with pool.connection(monotonic() + blockers.ANSWER_WITHIN) as own:
+                    with AsyncLimit(own, blockers.ANSWER_WITHIN):
+                        return await self._one(AsyncPsycopg(own), question, None, None)
+        return []
+
+    async def _own_place(self) -> Identity:
+        found: Identity = (await self.run_all([identity.read()]))[0]
+        return found
+
+    async def _pool(self) -> AsyncPool:
+        if (pool := self._pools.get()) is None:
+            pool = await self._pools.put(AsyncPool(self.target, self._pool_size))
+            pool.lock_within = self._lock_within
+        return pool
 
     async def _on(
-        self, conn: borrowed.AsyncLent, statements: Sequence[Statement[Any]]
+        self,
+        conn: borrowed.AsyncLent,
+        statements: Sequence[Statement[Any]],
+        effort: Effort | None = None,
+        limit: Limit | None = None,
     ) -> list[Any]:
         if len(statements) == 1:
-            return [await self._one(conn, statements[0])]
+            return [await self._one(conn, statements[0], effort, limit)]
         async with conn.together():
-            return [await self._one(conn, statement) for statement in statements]
+            return [await self._one(conn, statement, effort, limit) for statement in statements]
 
-    async def _one(self, conn: borrowed.AsyncLent, statement: Statement[R]) -> R:
-        sql = text(statement.name, self.target.schema)
+    async def _one(
+        self,
+        conn: borrowed.AsyncLent,
+        statement: Statement[R],
+        effort: Effort | None,
+        limit: Limit | None,
+    ) -> R:
+        if effort is not None and limit is not None:
+            limit.restart(effort.seconds(statement))
+        sql = client_text(statement.name, self.target.schema)
         return statement.read(await conn.rows(sql, statement.params))
 
-    async def _verify(self) -> None:
-        try:
-            conn = await connect(self.target)
-            async with conn:
-                await migrate.verify(conn, self.target.schema)
-        except DRIVER_ERRORS as error:
-            raise translate(error) from error
+    def _advice(self, make: Making) -> str:
+        names = [one.name for one in make(identity.NOWHERE)]
+        return rights.advice(self.target.schema, None, names)
 
     # -- sync -------------------------------------------------------------------------------------
 
     def open_sync(self) -> SyncPool:
-        """The pool for threads, opened and its schema checked if it was not yet."""
-        with self._sync_opening:
-            if (pool := self._sync_pool) is None:
-                self._verify_sync()
-                pool = SyncPool(
-                    self.target.dsn,
-                    kwargs=_SESSION,
-                    min_size=0,
-                    max_size=self._pool_size,
-                    timeout=5,
-                    open=False,
-                    configure=_configure_sync,
-                )
-                pool.open()
-                self._sync_pool = pool
+        """Return the pool for threads, with its schema checked."""
+        pool = self._pool_sync()
+        if not pool.verified:
+            self.run_all_sync([])
         return pool
 
     def close_sync(self) -> None:
+        """Close the pool for threads."""
         with self._sync_opening:
             pool, self._sync_pool = self._sync_pool, None
         if pool is not None:
-            pool.close()
+            pool.end()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: lets go of the parent's pool without touching its connections."""
+        """In a forked child: let go of the parent's pool without touching its connections."""
         if self._sync_pool is not None:
             self._of_the_parent.append(self._sync_pool)  # never collected: that would close it
         self._sync_pool = None
         self._sync_opening = threading.Lock()
 
-    def run_sync(self, statement: Statement[R], conn: Any = None) -> R:
-        """The answer of one statement."""
-        answer: R = self.run_all_sync([statement], conn=conn)[0]
+    def run_sync(self, statement: Statement[R]) -> R:
+        """As `run`."""
+        answer: R = self.run_all_sync([statement])[0]
         return answer
 
-    def play_sync(self, script: Script[R]) -> R:
+    def play_sync(self, script: Script[R], until: float | None = None) -> R:
         """As `play`."""
         try:
-            statement = next(script)
+            step = next(script)
             while True:
-                statement = script.send(self.run_sync(statement))
+                answers = self.run_all_sync([_statement(step)], until=until)
+                step = script.send(_reply(step, answers))
         except StopIteration as finished:
             answer: R = finished.value
             return answer
@@ -200,42 +245,111 @@ class Client:
         statements: Sequence[Statement[Any]],
         *,
         on_repeat: Sequence[Statement[Any]] = (),
-        conn: Any = None,
-    ) -> list[Any]:
+        until: float | None = None,
+    ) -> Answers:
         """As `run_all`."""
-        if conn is not None:
-            with borrowed.explained():
-                return self._on_sync(borrowed.lend(conn), statements)
-        sending = list(statements)
-        for pause in (*_PAUSES, None):
-            pool = self.open_sync()
+        warn_if_on_loop()
+        effort = Effort(statements, self.patience, self.answer_within, until)
+        pool = self._pool_sync()
+        while True:
+            own = None
             try:
-                with pool.connection() as own:
-                    return self._on_sync(Psycopg(own), sending)[: len(statements)]
+                with (
+                    pool.connection(effort.until) as own,
+                    SyncLimit(own, effort.seconds(None)) as limit,
+                ):
+                    if pool.silent:
+                        pool.end_silent(own)
+                    if not pool.verified:
+                        migrate.verify_sync(own, self.target.schema)
+                        pool.verified = True
+                    sending = effort.sending(on_repeat)
+                    if pool.is_direct(own):
+                        answers = self._on_sync(Psycopg(own), sending, effort, limit)
+                    else:
+                        with pool.transaction(own):
+                            answers = self._on_sync(Psycopg(own), sending, effort, limit)
+                return effort.answers(answers)
             except DRIVER_ERRORS as error:
-                if pause is None or not is_passing(error):
-                    raise translate(error) from error
-            sending = [*statements, *on_repeat]
+                login = rights.login_of(own)  # closed next
+                pool.broke(own)
+                held = self._blockers_sync(pool, effort.blockers(error))
+                pause = effort.after(error, self.target.schema, login, held)
             time.sleep(pause)
-            pool.check()
-        raise AssertionError("the last try returns or raises")
 
-    def _on_sync(self, conn: borrowed.Lent, statements: Sequence[Statement[Any]]) -> list[Any]:
+    def run_in_sync(self, conn: Any, make: Making) -> list[Any]:
+        """As `run_in`."""
+        warn_if_on_loop()
+        lent, own = borrowed.lend(conn), self._place
+        with borrowed.explained(partial(self._advice, make)):
+            if own is not None:
+                answers = self._on_sync(lent, make(own))
+                if (found := identity.elsewhere(answers)) is None:
+                    return answers
+            own = self._place = self._own_place_sync()
+            answers = self._on_sync(lent, make(own))
+            if (found := identity.elsewhere(answers)) is not None:
+                raise identity.refusal(own, found)
+            return answers
+
+    def _blockers_sync(
+        self, pool: SyncPool, question: Statement[list[Blocker]] | None
+    ) -> list[Blocker]:
+        """As `_blockers`."""
+        with suppress(*DRIVER_ERRORS, StandbyRefused):
+            if question is not None:
+                until = monotonic() + blockers.ANSWER_WITHIN
+                with (
+                    pool.connection(until) as own,
+                    SyncLimit(own, blockers.ANSWER_WITHIN),
+                ):
+                    return self._one_sync(Psycopg(own), question, None, None)
+        return []
+
+    def _own_place_sync(self) -> Identity:
+        found: Identity = self.run_all_sync([identity.read()])[0]
+        return found
+
+    def _pool_sync(self) -> SyncPool:
+        if (pool := self._sync_pool) is None:
+            with self._sync_opening:
+                if (pool := self._sync_pool) is None:
+                    pool = SyncPool(self.target, self._pool_size)
+                    pool.lock_within = self._lock_within
+                    self._sync_pool = pool
+        return pool
+
+    def _on_sync(
+        self,
+        conn: borrowed.Lent,
+        statements: Sequence[Statement[Any]],
+        effort: Effort | None = None,
+        limit: Limit | None = None,
+    ) -> list[Any]:
         if len(statements) == 1:
-            return [self._one_sync(conn, statements[0])]
+            return [self._one_sync(conn, statements[0], effort, limit)]
         with conn.together():
-            return [self._one_sync(conn, statement) for statement in statements]
+            return [self._one_sync(conn, statement, effort, limit) for statement in statements]
 
-    def _one_sync(self, conn: borrowed.Lent, statement: Statement[R]) -> R:
-        sql = text(statement.name, self.target.schema)
+    def _one_sync(
+        self,
+        conn: borrowed.Lent,
+        statement: Statement[R],
+        effort: Effort | None,
+        limit: Limit | None,
+    ) -> R:
+        if effort is not None and limit is not None:
+            limit.restart(effort.seconds(statement))
+        sql = client_text(statement.name, self.target.schema)
         return statement.read(conn.rows(sql, statement.params))
 
-    def _verify_sync(self) -> None:
-        try:
-            with connect_sync(self.target) as conn:
-                migrate.verify_sync(conn, self.target.schema)
-        except DRIVER_ERRORS as error:
-            raise translate(error) from error
+
+def _statement(step: Statement[Any] | Noticed) -> Statement[Any]:
+    return step.statement if isinstance(step, Noticed) else step
+
+
+def _reply(step: Statement[Any] | Noticed, answers: Answers) -> Any:
+    return Reply(answers[0], answers.repeated) if isinstance(step, Noticed) else answers[0]
 
 
 def _times_cancelled() -> int:
@@ -254,20 +368,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-async def _configure(conn: AsyncConnection[TupleRow]) -> None:
-    # Each statement of a transaction must see what committed before it (withdraw.sql relies on it),
-    # whatever the database's default is.
-    await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
-    # Prepared statements only where the server is reached directly (see connect.py).
-    row = await (await conn.execute("select pg_backend_pid()")).fetchone()
-    if row is not None and row[0] == conn.info.backend_pid:
-        conn.prepare_threshold = _PREPARE_AFTER
-
-
-def _configure_sync(conn: Connection[TupleRow]) -> None:
-    conn.isolation_level = IsolationLevel.READ_COMMITTED
-    row = conn.execute("select pg_backend_pid()").fetchone()
-    if row is not None and row[0] == conn.info.backend_pid:
-        conn.prepare_threshold = _PREPARE_AFTER

@@ -5,36 +5,32 @@
   (a hung pooler, a stopped backend) escapes both: for that there is `answer_within`.
 - A standby is refused, at connection and (25006, see faults.py) when a primary turns into one.
 - A pooler in between is recognised by its made-up backend pid. Through one, nothing of the session
-  is relied on: no SET, no prepared statements; each round trip is a transaction that states
-  its isolation level itself.
+  is relied on: no SET, no prepared statements. Each round trip is a transaction that states its
+  isolation level and the engine's settings itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, Connection, IsolationLevel
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
-from headway.errors import ConfigError, StandbyRefused
+from headway.errors import StandbyRefused
+from headway.store.dsn import plain_dsn, read_dsn
 
 AsyncLink = AsyncConnection[TupleRow]
 SyncLink = Connection[TupleRow]
 
 _CONNECT_WITHIN = 5
-
-# What libpq quotes of a DSN that it cannot read may be a password; the name of an option is none.
-_NAMES_AN_OPTION = re.compile(r'invalid (?:connection option|URI query parameter:) "\w+"')
-_QUOTED_OF_IT = re.compile(r'(?s) after ".*"(?= in connection info string)|: ".*"$')
-_PORTS = re.compile(r"[\d,]*", re.ASCII)
 
 _DEFAULTS: dict[str, str | int] = {
     "connect_timeout": _CONNECT_WITHIN,
@@ -45,23 +41,64 @@ _DEFAULTS: dict[str, str | int] = {
     "tcp_user_timeout": 10_000,
     "application_name": "headway",
 }
+_FORCED = {"client_encoding": "UTF8"}
+"""Of a DSN that says otherwise: the driver would read and write text in another encoding."""
+
+PINNED: dict[LiteralString, LiteralString] = {
+    "search_path": "pg_catalog, pg_temp",  # nobody's function is taken for one of the server's
+    "datestyle": "ISO, MDY",  # the driver reads no other
+    "intervalstyle": "postgres",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+}
+"""Settings that our statements and the driver depend on, whatever the server, the database or the role
+say. Connections that a handler works on have the user's own search_path (transactions.py)."""
 
 # Ours alone, on connections of the engine's own. Plans are made for tables whose statistics are
 # always behind: a sequential scan or a compiled plan is never what we want, an index always is, and
 # a plan made anew for each batch costs more than it finds out. What is looked up differs each time, so
 # that nothing is gained by remembering it.
-_ENGINE_SESSION = """
-set default_transaction_isolation = 'read committed';
-set default_transaction_read_only = off;
-set enable_seqscan = off;
-set enable_memoize = off;
-set jit = off;
-set plan_cache_mode = force_generic_plan;
-set statement_timeout = '30s';
-set lock_timeout = '10s';
-set idle_in_transaction_session_timeout = '60s';
-set random_page_cost = 0.01
-"""
+_SETTINGS: dict[LiteralString, LiteralString] = {
+    "enable_seqscan": "off",
+    "enable_memoize": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "60s",
+    "random_page_cost": "0.01",
+}
+
+
+def _session(settings: Mapping[LiteralString, LiteralString]) -> LiteralString:
+    names = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+    return f"select {names}"
+
+
+_WRITABLE: dict[LiteralString, LiteralString] = {
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+}
+_FOR_CALLS: dict[LiteralString, LiteralString] = {**PINNED, "lock_timeout": "10s"}
+_ENGINE_SESSION = _session(_WRITABLE | PINNED | _SETTINGS)
+CLIENT_SESSION = _session(_WRITABLE | _FOR_CALLS)
+"""For user code's own connections. The lock of a stranger's transaction is waited for, not for ever."""
+
+ENGINE_TRANSACTION: tuple[LiteralString, ...] = (
+    "begin isolation level read committed read write",
+    "select "
+    + ", ".join(
+        f"set_config('{name}', '{value}', true)" for name, value in (PINNED | _SETTINGS).items()
+    ),
+)
+"""Opens a transaction with the same settings, where a pooler keeps none of the session's."""
+
+CLIENT_TRANSACTION: LiteralString = (
+    "begin isolation level read committed read write; select "
+    + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _FOR_CALLS.items())
+)
+"""The same for calls of user code, in one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +108,8 @@ class Target:
     dsn: str = field(repr=False)
     schema: str
     notify: bool = True
+    away: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    """Called when no connection can be made; it must not block. An embedded server is started again."""
 
     @property
     def work_channel(self) -> str | None:
@@ -89,29 +128,20 @@ class Target:
 
 def complete_dsn(dsn: str) -> str:
     """The DSN with our defaults for whatever it leaves open."""
-    try:
-        given = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        words = " ".join(str(error).split())
-        if not _NAMES_AN_OPTION.fullmatch(words):
-            words = _QUOTED_OF_IT.sub("", words)
-        raise _unreadable(words) from None
-    if not _PORTS.fullmatch(str(given.get("port") or "")):
-        raise _unreadable("its port is no number; write / as %2F in a password")
-    return make_conninfo(
-        dsn, **{key: value for key, value in _DEFAULTS.items() if key not in given}
-    )
-
-
-def _unreadable(why: str) -> ConfigError:
-    return ConfigError(
-        f"the DSN cannot be read ({why}); write it like postgresql://user:password@host:5432/database"
-    )
+    dsn = plain_dsn(dsn)
+    given = read_dsn(dsn)
+    missing = {key: value for key, value in _DEFAULTS.items() if key not in given}
+    return make_conninfo(dsn, **missing, **_FORCED)
 
 
 async def connect(target: Target) -> AsyncLink:
     """A connection of the engine's own."""
-    conn = await AsyncConnection.connect(target.dsn, autocommit=True, prepare_threshold=None)
+    try:
+        conn = await AsyncConnection.connect(target.dsn, autocommit=True, prepare_threshold=None)
+    except psycopg.OperationalError:
+        if target.away is not None:
+            target.away()
+        raise
     try:
         with answer_within(conn, _CONNECT_WITHIN):
             recovery, pid = await _about(conn)
@@ -128,9 +158,12 @@ async def connect(target: Target) -> AsyncLink:
     return conn
 
 
-def connect_sync(target: Target) -> SyncLink:
-    """A connection for a caller who waits in a thread."""
-    conn = Connection.connect(target.dsn, autocommit=True, prepare_threshold=None)
+def connect_sync(target: Target, within: float = _CONNECT_WITHIN) -> SyncLink:
+    """Return a connection for a caller who waits in a thread, made within this many seconds."""
+    dsn = target.dsn
+    if within < _CONNECT_WITHIN:
+        dsn = make_conninfo(dsn, connect_timeout=max(round(within), 1))
+    conn = Connection.connect(dsn, autocommit=True, prepare_threshold=None)
     refuse_standby(conn.info.parameter_status("in_hot_standby") == "on")
     return conn
 

@@ -172,9 +172,9 @@ def ring_open(target: Target, limits: Collection[tuple[str, str]]) -> Statement[
     return Statement("writes/ring_open", params, count)
 
 
-def mark_limited() -> Statement[int]:
-    """Counts what runs and does not know of a limit: after `declare`, `reset_limit`, and now and then."""
-    return Statement("writes/mark_limited", {}, count)
+def mark_limited(worker: int | None = None) -> Statement[int]:
+    """Have running jobs count under limits that they do not know of yet: those of a worker, or all."""
+    return Statement("writes/mark_limited", {"worker": worker}, count)
 
 
 def _declared(limit: Limit | None) -> list[tuple[Kind, Limit | None]]:

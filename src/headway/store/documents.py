@@ -112,6 +112,7 @@ class _Requeue(msgspec.Struct, omit_defaults=True):
     d: float
     b: bool
     f: bool
+    k: int | None = None
     e: Envelope | None = None
 
 
@@ -171,8 +172,9 @@ def _requeue(claim: Claim, verdict: Verdict) -> _Requeue:
         claim.id,
         claim.number,
         verdict.delay,
-        verdict.kind != "retry",
+        verdict.kind != "retry" or verdict.crashed,
         verdict.kind == "release",
+        1 if verdict.crashed else 0 if verdict.kind == "release" else None,
         verdict.error,
     )
 

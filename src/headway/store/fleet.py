@@ -23,8 +23,10 @@ def register(
     now: Moment,
     *,
     schedules: Sequence[str] = (),
+    was: int | None = None,
 ) -> Statement[int]:
-    """A new worker; the answer is its id. `schedules` are the names of those that its code declares."""
+    """Register a worker. Returns its id. `schedules` are the names of those that its code
+    declares, `was` is the id under which the same process lost its lease."""
     params: dict[str, Any] = {
         "name": name,
         "version": version,
@@ -33,6 +35,7 @@ def register(
         "tasks": codec.encode_document(tasks),
         "schedules": codec.encode_document(schedules),
         "lease": lease,
+        "was": was,
         "now": now,
     }
     return Statement("writes/register_worker", params, count)
@@ -40,20 +43,34 @@ def register(
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat found: whether the sweeps are this worker's duty, for how long (seconds) they
-    were someone's before it, and whether the worker was asked to drain."""
+    """What a heartbeat found: whether this worker is the leader, for how long (seconds) somebody
+    was before it, and whether the worker was asked to drain."""
 
     duty: bool
     duty_runs_for: float | None
     draining: bool = False
+    server: str | None = None
+    """Names the server that answered, from its start to its end."""
 
 
 def heartbeat(
-    worker: int, lease: float, now: Moment, *, listening: bool | None = None
+    worker: int,
+    lease: float,
+    now: Moment,
+    *,
+    listening: bool | None = None,
+    trouble: str | None = None,
 ) -> Statement[Beat | None]:
-    """Extends a worker's lease, and notes whether it hears notifications; none if it was too late."""
-    params = {"worker": worker, "lease": lease, "now": now, "listening": listening}
-    return Statement("writes/heartbeat", params, _beat)
+    """Extend a worker's lease, and note whether it hears notifications and what is wrong with it. Return
+    none if it was too late."""
+    params = {"worker": worker, "lease": lease, "now": now}
+    said = {"listening": listening, "trouble": trouble}
+    return Statement("writes/heartbeat", params | said, _beat)
+
+
+def note_trouble(worker: int, trouble: str) -> Statement[bool]:
+    """Note what is wrong with a worker. Return false if its row is gone or locked."""
+    return Statement("writes/note_trouble", {"worker": worker, "trouble": trouble}, exists)
 
 
 def retire(worker: int, now: Moment) -> Statement[bool]:
@@ -81,10 +98,12 @@ def declare(definitions: Iterable[Definition]) -> Statement[int]:
             "queue": definition.queue,
             "priority": definition.priority,
             "max_attempts": definition.retry.max_attempts,
+            "max_crashes": definition.retry.max_crashes,
             "keep_succeeded": definition.keep.succeeded_seconds,
             "keep_failed": definition.keep.failed_seconds,
             "dead_letter": definition.dead_letter,
             "on_failure": definition.on_failure,
+            "keys": definition.made_keys,
         }
         rows[definition.handler] = row
         if definition.flow is not None and definition.flow.first() is definition:
@@ -94,9 +113,17 @@ def declare(definitions: Iterable[Definition]) -> Statement[int]:
     return Statement("writes/declare", {"tasks": document}, len)
 
 
-def partitions(now: Moment) -> Statement[tuple[int, int]]:
-    """Makes partitions ahead and drops those of which nothing is kept: how many of each."""
-    return Statement("writes/partitions", {"now": now}, lambda rows: (rows[0][0], rows[0][1]))
+MOST_ROWS = 5000
+"""A sweep of partitions that handled this many rows may have left some (empty_nets)."""
+
+
+def partitions(now: Moment) -> Statement[tuple[int, int, int]]:
+    """Make partitions ahead and drop those past retention. Return how many of each, and how many rows
+    were moved out of the default partitions or deleted. Each number is bounded: if a partition was
+    made or dropped, or `MOST_ROWS` rows were moved, there may be more to do."""
+    return Statement(
+        "writes/partitions", {"now": now}, lambda rows: (rows[0][1], rows[0][2], rows[0][0])
+    )
 
 
 def _beat(rows: Sequence[Row]) -> Beat | None:

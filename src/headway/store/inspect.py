@@ -50,9 +50,9 @@ def jobs(
     return Statement("reads/jobs", params, lambda rows: [JobRow.narrow(row) for row in rows])
 
 
-def tasks() -> Statement[list[str]]:
-    """The handlers that workers have declared, now or ever."""
-    return Statement("reads/tasks", {}, lambda rows: [str(row[0]) for row in rows])
+def tasks() -> Statement[dict[str, str]]:
+    """The handlers that workers have declared, now or ever, and their queues."""
+    return Statement("reads/tasks", {}, lambda rows: {row[0]: row[1] for row in rows})
 
 
 def attempts(job_id: UUID) -> Statement[list[AttemptRow]]:
@@ -139,7 +139,7 @@ def _failure(row: Row) -> Failure:
         queue=queue,
         attempt=attempt,
         failed_at=failed_at,
-        error=codec.decode(error),
-        input=None if input_ is None else codec.decode(input_),
-        headers=None if headers is None else codec.decode(headers),
+        error=codec.readable(error),
+        input=None if input_ is None else codec.readable(input_),
+        headers=None if headers is None else codec.readable(headers),
     )

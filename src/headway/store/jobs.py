@@ -11,7 +11,19 @@ from headway.core import codec
 from headway.store import documents
 from headway.store.connect import Target
 from headway.store.documents import NewJob, Settled, Share
-from headway.store.rows import Admission, Claim, Joined, Lane, Lanes, Line, OutcomeRow, Promotion
+from headway.store.identity import Elsewhere, Identity, answer
+from headway.store.rows import (
+    Admission,
+    Claim,
+    Joined,
+    Lane,
+    Lanes,
+    Line,
+    NotSettled,
+    OutcomeRow,
+    Promotion,
+    Rescued,
+)
 from headway.store.statement import Row, Statement, count, exists
 
 Moment = datetime | None
@@ -20,7 +32,21 @@ Moment = datetime | None
 def enqueue(target: Target, jobs: Sequence[NewJob], now: Moment) -> Statement[dict[str, str]]:
     """Makes jobs; the answer is who has the unique key of those that were not made, by their ids."""
     params = {"jobs": codec.encode_document(jobs), "channel": target.work_channel, "now": now}
-    return Statement("moves/enqueue", params, dict)
+    return Statement("moves/enqueue", params, dict, _unique_keys(jobs))
+
+
+def enqueue_in(
+    target: Target, jobs: Sequence[NewJob], now: Moment, place: Identity
+) -> Statement[dict[str, str] | Elsewhere]:
+    """As `enqueue`, on a connection of the caller's. Makes nothing if that leads to another place."""
+    params = {
+        "jobs": codec.encode_document(jobs),
+        "channel": target.work_channel,
+        "now": now,
+        "database": place.database,
+        "server": place.server,
+    }
+    return Statement("writes/enqueue_in", params, lambda rows: answer(place, rows))
 
 
 def withdraw(ids: Sequence[str]) -> Statement[int]:
@@ -34,38 +60,44 @@ def claim(worker: int, shares: Sequence[Share], now: Moment) -> Statement[list[C
     return Statement("moves/claim", params, _claims)
 
 
-def finish(target: Target, settled: Sequence[Settled], now: Moment) -> Statement[list[str]]:
-    """Ends jobs; the answer is the ids whose claim was lost."""
+def finish(
+    target: Target, settled: Sequence[Settled], now: Moment, *, careful: bool = False
+) -> Statement[NotSettled]:
+    """End jobs. Returns the jobs that it did not touch, each with the reason.
+
+    A job that somebody has locked is among them. `careful` is for those: it finds out whether they
+    still are."""
     params = {
+        "careful": careful,
         "verdicts": documents.finish(settled),
         "channel": target.work_channel,
         "done": target.done_channel,
         "now": now,
     }
-    return Statement("moves/finish", params, _lost)
+    return Statement("moves/finish", params, _not_settled)
 
 
-def advance(target: Target, settled: Sequence[Settled], now: Moment) -> Statement[list[str]]:
-    """Moves flows to their next step; the answer is the ids it did not touch, as of `requeue`."""
+def advance(target: Target, settled: Sequence[Settled], now: Moment) -> Statement[NotSettled]:
+    """Move flows to their next step. Returns the jobs that it did not touch, each with the reason."""
     params = {
         "verdicts": documents.advance(settled),
         "channel": target.work_channel,
         "now": now,
     }
-    return Statement("moves/advance", params, _untouched)
+    return Statement("moves/advance", params, _not_settled)
 
 
 def requeue(
     target: Target, worker: int, settled: Sequence[Settled], now: Moment
-) -> Statement[list[str]]:
-    """Sends jobs round again; the answer is the ids it did not touch: lost, or asked to stop."""
+) -> Statement[NotSettled]:
+    """Send jobs round again. Returns the jobs that it did not touch, each with the reason."""
     params = {
         "verdicts": documents.requeue(settled),
         "worker": worker,
         "channel": target.work_channel,
         "now": now,
     }
-    return Statement("moves/requeue", params, _untouched)
+    return Statement("moves/requeue", params, _not_settled)
 
 
 def lock_keys(keys: Collection[str]) -> Statement[int]:
@@ -87,12 +119,6 @@ def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[Admis
         "now": now,
     }
     return Statement("moves/admit", params, _admission)
-
-
-def ring_room(target: Target, keys: Collection[str]) -> Statement[int]:
-    """Has the fleet look for room under these keys."""
-    params = {"keys": codec.encode_document(list(keys)), "channel": target.work_channel}
-    return Statement("writes/ring_room", params, count)
 
 
 def joined(since: int, limit: int) -> Statement[Joined]:
@@ -118,16 +144,17 @@ def promote(target: Target, since: Moment, limit: int, now: Moment) -> Statement
 
 
 def cancel(
-    target: Target, job_id: UUID, now: Moment
-) -> Statement[Literal["cancelled", "asked"] | None]:
-    """Cancels a waiting job, or asks a running one to stop; none if it was neither at that moment."""
+    target: Target, ids: Sequence[UUID | str], now: Moment
+) -> Statement[dict[str, Literal["cancelled", "asked"]]]:
+    """Cancel waiting jobs, and ask those that run or are locked to stop. Jobs that do not live are
+    left out."""
     params = {
-        "id": str(job_id),
+        "ids": codec.encode_document([str(id_) for id_ in ids]),
         "channel": target.work_channel,
         "done": target.done_channel,
         "now": now,
     }
-    return Statement("moves/cancel", params, lambda rows: rows[0][0] if rows else None)
+    return Statement("moves/cancel", params, _cancelled)
 
 
 def expire(target: Target, limit: int, now: Moment) -> Statement[int]:
@@ -141,15 +168,25 @@ def expire(target: Target, limit: int, now: Moment) -> Statement[int]:
     return Statement("moves/expire", params, count)
 
 
-def rescue(target: Target, limit: int, now: Moment) -> Statement[tuple[int, int]]:
-    """Takes back the jobs of lost workers: how many run again, how many ended."""
+def asked(limit: int) -> Statement[list[str]]:
+    """Return the ids of waiting jobs that somebody asked to stop."""
+    return Statement("reads/asked", {"limit": limit}, _first_column)
+
+
+def keys_of(ids: Collection[str]) -> Statement[list[str]]:
+    """Return the concurrency keys of these jobs."""
+    return Statement("reads/keys_of", {"ids": codec.encode_document(list(ids))}, _first_column)
+
+
+def rescue(target: Target, limit: int, now: Moment) -> Statement[list[Rescued]]:
+    """Take back the jobs of lost workers."""
     params = {
         "limit": limit,
         "channel": target.work_channel,
         "done": target.done_channel,
         "now": now,
     }
-    return Statement("moves/rescue", params, lambda rows: (rows[0][0], rows[0][1]))
+    return Statement("moves/rescue", params, _rescued)
 
 
 def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> Statement[bool]:
@@ -175,7 +212,9 @@ def enqueue_by_name(
 ) -> Statement[UUID]:
     """Makes a job without its code at hand; the answer is its id, or who has its unique key."""
     params = {"id": str(job_id), "task": task, "input": input_.decode(), **options}
-    return Statement("writes/enqueue_by_name", params, lambda rows: rows[0][0])
+    key = options.get("unique_key")
+    waits_for = None if key is None else f"unique key {key!r}"
+    return Statement("writes/enqueue_by_name", params, lambda rows: rows[0][0], waits_for)
 
 
 def edit(job_id: UUID, step: str | None, input_: bytes) -> Statement[bool]:
@@ -206,9 +245,10 @@ def held(claims: Sequence[Claim]) -> Statement[dict[str, bool]]:
     return Statement("reads/held", {"claims": codec.encode_document(document)}, _held)
 
 
-def orphans(worker: int, known: Iterable[str]) -> Statement[list[Claim]]:
-    """Claims that this worker holds and does not know of."""
-    params = {"worker": worker, "known": codec.encode_document(list(known))}
+def orphans(worker: int, known: Iterable[Claim], limit: int) -> Statement[list[Claim]]:
+    """Return up to `limit` claims that this worker holds and that are not `known`."""
+    document = [{"i": claim.id, "c": claim.number} for claim in known]
+    params = {"worker": worker, "known": codec.encode_document(document), "limit": limit}
     return Statement("reads/orphans", params, _claims)
 
 
@@ -234,16 +274,32 @@ def await_end(job_id: UUID, now: Moment) -> Statement[bool]:
     return Statement("writes/await", {"id": str(job_id), "now": now}, exists)
 
 
+def _unique_keys(jobs: Sequence[NewJob]) -> str | None:
+    keys = sorted({job.unique_key for job in jobs if job.unique_key is not None})
+    if not keys:
+        return None
+    named = ", ".join(repr(key) for key in keys[:3]) + (", ..." if len(keys) > 3 else "")
+    return f"unique key {named}" if len(keys) == 1 else f"one of the unique keys {named}"
+
+
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     return [Claim(*row) for row in rows]
 
 
-def _lost(rows: Sequence[Row]) -> list[str]:
-    return [row[0] for row in rows if row[1]]
+def _not_settled(rows: Sequence[Row]) -> NotSettled:
+    return {row[0]: row[1] for row in rows if row[0] is not None}
 
 
-def _untouched(rows: Sequence[Row]) -> list[str]:
-    return [row[0] for row in rows if row[0] is not None]
+def _cancelled(rows: Sequence[Row]) -> dict[str, Literal["cancelled", "asked"]]:
+    return {row[0]: row[1] for row in rows if row[0] is not None}
+
+
+def _rescued(rows: Sequence[Row]) -> list[Rescued]:
+    return [Rescued(*row) for row in rows if row[0] is not None]
+
+
+def _first_column(rows: Sequence[Row]) -> list[str]:
+    return [row[0] for row in rows]
 
 
 def _held(rows: Sequence[Row]) -> dict[str, bool]:

@@ -14,8 +14,9 @@ from contextlib import AsyncExitStack, aclosing, closing
 
 from psycopg import sql
 
+from headway.core.clock import monotonic
 from headway.core.ids import new_nonce
-from headway.errors import DatabaseUnavailable
+from headway.errors import DatabaseUnavailable, StandbyRefused
 from headway.store.connect import (
     AsyncLink,
     SyncLink,
@@ -26,9 +27,12 @@ from headway.store.connect import (
     cut,
     is_direct,
 )
-from headway.store.faults import DRIVER_ERRORS, translate
+from headway.store.faults import DRIVER_ERRORS, OWN_CUT, translate
+from headway.store.limit import SyncLimit
 
 _HEARS_ITSELF_WITHIN = 2.0
+_TRY_AGAIN = 60.0
+"""Seconds after which a target that was deaf is tried again."""
 _ANSWERS_WITHIN = 10.0
 _LISTEN = sql.SQL("listen {}")
 _UNLISTEN = "unlisten *"
@@ -39,6 +43,25 @@ class Deaf(DatabaseUnavailable):
     """LISTEN was accepted and nothing is heard: a transaction pooler stands in between."""
 
 
+class Hearing:
+    """Remembers of a target whether notifications arrive. All who listen to it share this."""
+
+    def __init__(self) -> None:
+        self.proven = False
+        """Whether a notification arrived once."""
+        self._deaf_until = 0.0
+
+    @property
+    def deaf_for(self) -> float:
+        """Seconds for which a listener is not worth a try; 0 if it is."""
+        return max(self._deaf_until - monotonic(), 0.0)
+
+    def prove(self, heard: bool) -> None:
+        """Remembers how a try ended."""
+        self.proven = heard
+        self._deaf_until = 0.0 if heard else monotonic() + _TRY_AGAIN
+
+
 class Listener:
     """Payloads of one channel, for as long as its connection lasts."""
 
@@ -46,11 +69,12 @@ class Listener:
         self._target = target
         self._channel = channel
         self._conn: AsyncLink | None = None
+        self._cut = False
 
     async def open(self) -> None:
         """Connects and proves that notifications arrive; `Deaf` if they do not."""
         try:
-            self._conn = await connect(self._target)
+            self._conn, self._cut = await connect(self._target), False
             with answer_within(self._conn, _ANSWERS_WITHIN):
                 await self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
                 await self._prove(self._conn)
@@ -69,11 +93,14 @@ class Listener:
                 async for notification in notifications:
                     yield notification.payload
         except DRIVER_ERRORS as error:
+            if self._cut:
+                raise DatabaseUnavailable(OWN_CUT) from error
             raise translate(error) from error
 
     def cut(self) -> None:
         """Ends the connection for whoever listens."""
         if self._conn is not None:
+            self._cut = True
             cut(self._conn)
 
     async def close(self) -> None:
@@ -100,20 +127,31 @@ class Listener:
 
 
 class SyncListener:
-    """Waits for news, in a thread: told by notification, or looking now and then."""
+    """Waits for news in a thread: until a notification, or until it is time to poll."""
 
-    def __init__(self, target: Target, channel: str | None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        channel: str | None,
+        hearing: Hearing | None = None,
+        within: float | None = None,
+    ) -> None:
+        """`within` are the seconds that opening may take."""
         self._target = target
         self._channel = channel
+        self._hearing = Hearing() if hearing is None else hearing
+        self._within = _ANSWERS_WITHIN if within is None else min(within, _ANSWERS_WITHIN)
         self._conn: SyncLink | None = None
 
     def __enter__(self) -> SyncListener:
-        if self._channel is not None:
+        if self._channel is not None and not self._hearing.deaf_for:
             try:
-                self._conn = connect_sync(self._target)
-                self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
-                self._prove(self._conn, self._channel)
-            except DRIVER_ERRORS:
+                self._conn = connect_sync(self._target, self._within)
+                with SyncLimit(self._conn, self._within):
+                    self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
+                    if not self._hearing.proven:
+                        self._prove(self._conn, self._channel)
+            except (*DRIVER_ERRORS, StandbyRefused):
                 self._deafen()
         return self
 
@@ -145,12 +183,16 @@ class SyncListener:
 
     def _prove(self, conn: SyncLink, channel: str) -> None:
         nonce = f"hello {new_nonce()}"
-        with connect_sync(self._target) as caller:
+        within = min(_HEARS_ITSELF_WITHIN, self._within)
+        with connect_sync(self._target, self._within) as caller, SyncLimit(caller, self._within):
             caller.execute(_NOTIFY, (channel, nonce))
-        with closing(conn.notifies(timeout=_HEARS_ITSELF_WITHIN)) as notifications:
+        with closing(conn.notifies(timeout=within)) as notifications:
             for notification in notifications:
                 if notification.payload == nonce:
+                    self._hearing.prove(True)
                     return
+        if within == _HEARS_ITSELF_WITHIN:  # a caller in a hurry proves nothing
+            self._hearing.prove(False)
         conn.execute(_UNLISTEN)
         self._deafen()
 

@@ -86,8 +86,46 @@ def newest() -> int:
     return migrations()[-1].version
 
 
+# Who owns the schema and what is in it. An owner is trusted who is the migrator, a superuser, or a role
+# that the migrator is a member of. That a superuser counts as a member of every role means nothing.
+_FOUND = """
+with me as (
+  select oid, rolname, rolsuper from pg_catalog.pg_roles where rolname = current_user
+),
+held as (
+  select n.oid as schema,
+         case pg_catalog.pg_get_userbyid(n.nspowner) when 'pg_database_owner' then d.datdba
+              else n.nspowner end as owner
+  from pg_catalog.pg_namespace n, pg_catalog.pg_database d
+  where n.nspname = %s and d.datname = pg_catalog.current_database()
+),
+relation as (
+  select c.oid, c.relname::text as name, c.relowner as owner
+  from held h join pg_catalog.pg_class c on c.relnamespace = h.schema
+  where c.relkind in ('r', 'p', 'v', 'm', 'f')
+),
+owned as (
+  select '' as name, owner from held
+  union all
+  select name, owner from relation where name in ('migration', 'definition')
+),
+distrusted as (
+  select o.name, pg_catalog.pg_get_userbyid(o.owner)::text as owner
+  from me, owned o join pg_catalog.pg_roles r on r.oid = o.owner
+  where not (o.owner = me.oid or r.rolsuper
+             or not me.rolsuper and pg_catalog.pg_has_role(me.oid, o.owner, 'member'))
+)
+select me.rolname,
+       array(select array[d.name, d.owner] from distrusted d order by d.name),
+       array(select r.name from relation r order by r.name),
+       array(select a.attname::text
+             from relation r join pg_catalog.pg_attribute a on a.attrelid = r.oid
+             where r.name = 'migration' and a.attnum > 0 and not a.attisdropped)
+from me, held"""
+_COLUMNS = {"version", "name", "checksum", "suits", "applied_at"}
+
+_SCHEMA = "create schema if not exists {schema}"
 _LEDGER = """
-create schema if not exists {schema};
 create table if not exists {schema}.migration (
   version integer primary key,
   name text not null,
@@ -99,7 +137,9 @@ create table if not exists {schema}.definition (
   name text collate "C" primary key,
   checksum text not null
 )"""
-_LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0))"
+# No function of another schema is taken for one of the server's (S5), also while ours are made.
+_PINS = "set local search_path = pg_catalog, pg_temp"
+_LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0::bigint))"
 _APPLIED = "select version, checksum, suits from {schema}.migration order by version"
 _RECORD = "insert into {schema}.migration (version, name, checksum, suits) values (%s, %s, %s, %s)"
 _DEFINED = "select name, checksum from {schema}.definition"
@@ -112,6 +152,9 @@ _VERSION = "select max(version), max(suits) from {schema}.migration"
 # Whoever waited for the lock must see what its holder did, whatever the database's default is.
 _ISOLATION = psycopg.IsolationLevel.READ_COMMITTED
 
+_NAMED = 5
+"""How many of the tables that are in the way are named."""
+
 Step = tuple[LiteralString, Sequence[Any]]
 
 
@@ -122,7 +165,12 @@ def steps(schema: str, roles: bool = False) -> Generator[Step, list[tuple[Any, .
 
     A generator, so that the sync and the async runner share every decision in it.
     """
+    yield _PINS, ()
     yield fill(_LOCK, schema), ()
+    found = yield fill(_FOUND, schema), (schema,)
+    check_place(found, schema)
+    if not found:  # it takes a right in the database even to find that it is there
+        yield fill(_SCHEMA, schema), ()
     yield fill(_LEDGER, schema), ()
     applied = {version: rest for version, *rest in (yield fill(_APPLIED, schema), ())}
     check(applied, schema)
@@ -149,6 +197,26 @@ def _recorded(migration: Migration) -> tuple[int, str, str, int]:
     return migration.version, migration.name, migration.checksum, migration.suits
 
 
+def check_place(found: Sequence[Sequence[Any]], schema: str) -> None:
+    """Refuse a schema whose owner is somebody else, and one that is in use for something else."""
+    for user, strangers, relations, columns in found:
+        if strangers:
+            (name, owner), *_ = strangers
+            what = f"table {schema}.{name}" if name else f"schema {schema}"
+            give = f"ALTER {'TABLE' if name else 'SCHEMA'} {what.partition(' ')[2]} OWNER TO {user}"
+            raise SchemaMismatch(
+                f"{what} belongs to {owner}, and this is {user}; migrate as {owner}, or run {give}"
+            )
+        if columns and not set(columns) >= _COLUMNS:
+            raise SchemaMismatch(_not_ours(schema))
+        if relations and not columns:
+            some = ", ".join(relations[:_NAMED]) + (", ..." if len(relations) > _NAMED else "")
+            raise SchemaMismatch(
+                f"schema {schema} has tables that are not Headway's ({some}); choose another schema "
+                "(--schema, or Headway(schema=...)), or move them elsewhere"
+            )
+
+
 def check(applied: Mapping[int, Sequence[Any]], schema: str) -> None:
     """Refuses a schema that is too new for this library, or one whose history is not ours."""
     known = {migration.version: migration for migration in migrations()}
@@ -168,6 +236,7 @@ def run_sync(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
         dsn, prepare_threshold=None
     ) as conn:  # a pooler would keep what is prepared
         conn.isolation_level = _ISOLATION
+        conn.read_only = False
         plan = steps(schema, roles)
         try:
             sql, params = next(plan)
@@ -183,6 +252,7 @@ async def run(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
     """Applies what is pending, and makes roles if asked to; the names of what was applied."""
     async with await psycopg.AsyncConnection.connect(dsn, prepare_threshold=None) as conn:
         await conn.set_isolation_level(_ISOLATION)
+        await conn.set_read_only(False)
         plan = steps(schema, roles)
         try:
             sql, params = next(plan)
@@ -197,7 +267,8 @@ async def run(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
 def script(schema: str, *, roles: bool = False) -> str:
     """All migrations and functions as one SQL script, for those who run SQL themselves. Safe to run
     again is not promised: it is for a database without the schema."""
-    parts = ["begin;", f"{fill(_LOCK, schema)};", f"{fill(_LEDGER, schema).strip()};"]
+    opening = (_PINS, _LOCK, _SCHEMA, _LEDGER)
+    parts = ["begin;", *(f"{fill(part, schema).strip()};" for part in opening)]
     for migration in migrations():
         parts += [f"-- {migration.name}", fill(migration.text, schema).strip()]
         parts.append(
@@ -220,6 +291,8 @@ async def verify(conn: psycopg.AsyncConnection[Any], schema: str) -> None:
         row = await (await conn.execute(fill(_VERSION, schema))).fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         raise SchemaMismatch(_missing(schema)) from None
+    except pg.UndefinedColumn:
+        raise SchemaMismatch(_not_ours(schema)) from None
     version, suits = row or (None, None)
     refuse(version, suits, schema)
 
@@ -230,6 +303,8 @@ def verify_sync(conn: psycopg.Connection[Any], schema: str) -> None:
         row = conn.execute(fill(_VERSION, schema)).fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         raise SchemaMismatch(_missing(schema)) from None
+    except pg.UndefinedColumn:
+        raise SchemaMismatch(_not_ours(schema)) from None
     version, suits = row or (None, None)
     refuse(version, suits, schema)
 
@@ -244,6 +319,13 @@ def refuse(version: int | None, suits: int | None, schema: str) -> None:
         )
     if suits > newest():
         raise SchemaMismatch(_newer(schema, version))
+
+
+def _not_ours(schema: str) -> str:
+    return (
+        f"table {schema}.migration is not Headway's: it lacks columns that a Headway schema has; choose "
+        "another schema (--schema, or Headway(schema=...)), or rename that table"
+    )
 
 
 def _missing(schema: str) -> str:

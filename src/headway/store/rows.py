@@ -35,13 +35,38 @@ class Claim:
     options: str | None
     headers: str | None
     carried: str | None
+    crashes: int = 0
+    """How often in a row its process died under it; a suspect runs in isolation."""
     opens: bool = False
     """Now that it has started, another of its key may be let in."""
+    cut: bool = False
+    """The claim left some jobs alone because it had enough bytes."""
 
     @property
     def handler(self) -> str:
         """What runs it: the task, or the flow's step."""
         return f"{self.task}/{self.step}" if self.step else self.task
+
+
+NotSettled = dict[str, Literal["lost", "locked", "asked", "unasked"]]
+"""Jobs by id that a verdict did not touch. `lost`: the claim is not current. `locked`: somebody
+has the row locked at this moment. `asked`: the job was asked to stop, so it must not run again.
+`unasked`: nobody asked it to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """A job that was taken back from a lost worker."""
+
+    id: str
+    worker_id: int
+    came_to: Literal["r", "f", "c"]
+    """It runs again, it failed, or it was cancelled."""
+    task: str
+    step: str
+    worker_name: str
+    crashed: bool
+    """The worker crashed, or could not be heard: the job is a suspect."""
 
 
 class Lane(NamedTuple):
@@ -286,6 +311,8 @@ class WorkerRow:
     draining: bool
     listening: bool | None
     """Whether it hears notifications; none if it has not said."""
+    trouble: str | None
+    """What is wrong with it."""
 
     @classmethod
     def of(cls, row: Row) -> WorkerRow:
@@ -311,4 +338,4 @@ def _char(value: str | bytes) -> str:
 
 
 def _json(value: str | None) -> Any:
-    return None if value is None else codec.decode(value)
+    return None if value is None else codec.readable(value)

@@ -7,67 +7,136 @@ same one, so that what it decides is written once.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from headway.core import codec
+from headway.core.clock import monotonic
+from headway.core.failure import WORKER_LOST
 from headway.core.state import State
 from headway.errors import DatabaseUnavailable, JobNotFound
 from headway.store import inspect, jobs
 from headway.store.connect import Target
 from headway.store.jobs import Moment
-from headway.store.rows import JobRow, OutcomeRow
+from headway.store.rows import AttemptRow, JobRow, OutcomeRow, ServerRow
 from headway.store.statement import Statement
 
 R = TypeVar("R")
-Script = Generator[Statement[Any], Any, R]
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """A statement whose script is sent a `Reply`: it wants to know of repetitions."""
+
+    statement: Statement[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, and whether the statement was sent more than once."""
+
+    answer: Any
+    repeated: bool
+    """An earlier try may have taken effect although its reply was lost."""
+
+
+Script = Generator[Statement[Any] | Noticed, Any, R]
 
 _TRIES = 20
 _REVIVABLE = (State.SCHEDULED, State.FAILED, State.CANCELLED, State.EXPIRED)
 
 
 def cancel(target: Target, job_id: UUID, now: Moment) -> Script[bool]:
-    """Cancels a job or asks it to stop; false if it had ended already.
+    """Cancel a job or ask it to stop. Return false if it had ended already.
 
-    A job that changes hands at the same moment is seen by neither branch of the statement; then it
-    is asked again.
+    After a repetition the job may have been cancelled by the first try.
     """
+    began, repeated = monotonic(), False
     for _ in range(_TRIES):
-        if (yield jobs.cancel(target, job_id, now)):
+        reply: Reply = yield Noticed(jobs.cancel(target, [job_id], now))
+        if reply.answer:
             return True
+        repeated = repeated or reply.repeated
         outcome: OutcomeRow | None = yield jobs.outcome(job_id)
         if outcome is None:
             raise JobNotFound(job_id)
+        if outcome.state is State.CANCELLED and repeated:
+            row, moment = yield from _since(job_id, began, now)
+            return row is not None and row.finished_at is not None and row.finished_at >= moment
         if outcome.state.finished:
             return False
     raise DatabaseUnavailable(f"job {job_id} changes hands too fast to be cancelled; try again")
 
 
 def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> Script[bool]:
-    """Makes a job run again; false if there is nothing to repeat: it waits, runs or succeeded, or
+    """Make a job run again. Return false if there is nothing to repeat: it waits, runs or succeeded, or
     has never been at `from_step`."""
+    began, repeated = monotonic(), False
     for _ in range(_TRIES):
-        if (yield jobs.revive(target, job_id, from_step, now)):
+        reply: Reply = yield Noticed(jobs.revive(target, job_id, from_step, now))
+        if reply.answer:
             return True
+        repeated = repeated or reply.repeated
         outcome: OutcomeRow | None = yield jobs.outcome(job_id)
         if outcome is None:
             raise JobNotFound(job_id)
         if from_step is not None or outcome.state not in _REVIVABLE:
-            return False
+            if not repeated or (from_step is not None and outcome.state is State.SCHEDULED):
+                return False
+            # The first try made it due at its own moment, which is later than this call.
+            row, moment = yield from _since(job_id, began, now)
+            return row is not None and row.run_at >= moment
     raise DatabaseUnavailable(f"job {job_id} changes hands too fast to be retried; try again")
 
 
 def edit(job_id: UUID, encode: Callable[[str, str], bytes]) -> Script[bool]:
-    """Gives a job another input; false if it runs or succeeded. `encode` makes the input for a task
-    and step, which may change until it is written."""
+    """Give a job another input. Return false if it runs or succeeded. `encode` makes the input for a
+    task and step, which may change until it is written."""
+    written: bytes | None = None
     for _ in range(_TRIES):
         row: JobRow | None = yield inspect.job(job_id)
         if row is None:
             raise JobNotFound(job_id)
         if row.state in (State.RUNNING, State.SUCCEEDED):
-            return False
-        if (yield jobs.edit(job_id, row.step, encode(row.task, row.step))):
+            return written is not None and row.input == codec.decode(written)
+        encoded = encode(row.task, row.step)
+        reply: Reply = yield Noticed(jobs.edit(job_id, row.step, encoded))
+        if reply.answer:
             return True
+        if reply.repeated:
+            written = encoded
     raise DatabaseUnavailable(f"job {job_id} changes hands too fast to be edited; try again")
+
+
+def settle(statement: Statement[bool], repeated: bool = False) -> Script[bool]:
+    """Settle the claim of a consumer. Return false if the claim was lost, and nothing was changed.
+
+    After a repetition (`repeated`: the caller sent it before) the first try may have settled the
+    claim. Only a rescue takes a claim away, and it leaves an attempt of that claim.
+    """
+    reply: Reply = yield Noticed(statement)
+    if reply.answer or not (repeated or reply.repeated):
+        return bool(reply.answer)
+    job_id = UUID(statement.params["id"])
+    history: list[AttemptRow] = yield inspect.attempts(job_id)
+    spent = [attempt for attempt in history if attempt.claim == statement.params["claim"] >> 32]
+    if any(spent_.error and spent_.error.get("type") == WORKER_LOST for spent_ in spent):
+        return False
+    if statement.name == "writes/fail":
+        return bool(spent)
+    outcome: OutcomeRow | None = yield jobs.outcome(job_id)
+    if statement.name == "writes/complete":
+        return outcome is None or outcome.state is State.SUCCEEDED
+    return True
+
+
+def _since(job_id: UUID, began: float, now: Moment) -> Script[tuple[JobRow | None, datetime]]:
+    """A job, and the moment at which this call began, by the database's clock."""
+    row: JobRow | None = yield inspect.job(job_id)
+    server: ServerRow = yield inspect.server()
+    return row, now or server.now - timedelta(seconds=monotonic() - began)
 
 
 def ended(job_id: UUID) -> Script[OutcomeRow | None]:

@@ -25,6 +25,8 @@ class Statement(Generic[R]):
     name: str
     params: Mapping[str, Any]
     read: Callable[[Sequence[Row]], R] = field(repr=False)
+    waits_for: str | None = None
+    """What it may wait for that somebody's open transaction has, in words."""
 
 
 @cache
@@ -32,6 +34,14 @@ def text(name: str, schema: str) -> LiteralString:
     """The SQL of `name` for a schema. Values travel as parameters only; the schema's name was
     checked to be a plain identifier (core/config.py)."""
     return fill((_SQL / f"{name}.sql").read_text("utf-8"), schema)
+
+
+@cache
+def client_text(name: str, schema: str) -> LiteralString:
+    """Return the SQL by which user code runs `name`: a call of the function that does it with the
+    rights of the schema's owner, if `sql/calls` has one, so that operators need no table."""
+    call = _SQL / "calls" / f"{name.rpartition('/')[2]}.sql"
+    return fill(call.read_text("utf-8"), schema) if call.is_file() else text(name, schema)
 
 
 def fill(sql: str, schema: str) -> LiteralString:

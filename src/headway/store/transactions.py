@@ -174,7 +174,10 @@ class Transactions:
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="headway-transaction")
         self._idle: list[AsyncLink] = []
         self._idle_sync: list[SyncLink] = []
+        self._lent = set[AsyncLink | SyncLink]()
         self._worker = 0
+        self._cuts = 0
+        """How often all connections were given up: those from before are not kept."""
 
     async def begin(self, *, sync: bool, worker: int) -> AsyncLent | SyncLent:
         """A transaction for a handler of this worker, once a connection is free."""
@@ -187,6 +190,17 @@ class Transactions:
         except BaseException:
             self._free.release()
             raise
+
+    def cut(self, *, lent: bool) -> None:
+        """Give up the connections that are kept, and if `lent` also those that handlers use: they
+        fail."""
+        self._cuts += 1
+        for idle in (self._idle, self._idle_sync):
+            while idle:
+                idle.pop().pgconn.finish()
+        if lent:
+            for conn in self._lent:
+                connect.cut(conn)
 
     async def close(self) -> None:
         """Closes what is not lent."""
@@ -201,6 +215,7 @@ class Transactions:
                 return lent
             except BaseException as error:
                 lent.conn.pgconn.finish()
+                self._lent.discard(lent.conn)
                 # One that was kept may have been closed by the server meanwhile.
                 if fresh or not is_passing(error):
                     raise
@@ -208,20 +223,23 @@ class Transactions:
     async def _connected(self) -> tuple[AsyncLent, bool]:
         kept = self._idle.pop() if self._idle else None
         conn = kept or await self._open()
-        return AsyncLent(conn, self._target.schema, self._keeper(self._idle)), kept is None
+        return AsyncLent(conn, self._target.schema, self._keeper(conn, self._idle)), kept is None
 
     async def _connected_sync(self) -> tuple[SyncLent, bool]:
         kept = self._idle_sync.pop() if self._idle_sync else None
         conn = kept or await self._opened_sync()
-        done = self._keeper(self._idle_sync)
+        done = self._keeper(conn, self._idle_sync)
         return SyncLent(conn, self._target.schema, done, self._threads), kept is None
 
-    def _keeper(self, idle: list[C]) -> Callable[[C | None], None]:
-        """Takes a connection back among the idle ones, unless its worker was given up meanwhile."""
-        worker = self._worker
+    def _keeper(self, lent: C, idle: list[C]) -> Callable[[C | None], None]:
+        """Takes a connection back among the idle ones, unless its worker was given up meanwhile, or all
+        connections were."""
+        made_for = self._worker, self._cuts
+        self._lent.add(lent)
 
         def done(conn: C | None) -> None:
-            if conn is not None and worker == self._worker:
+            self._lent.discard(lent)
+            if conn is not None and made_for == (self._worker, self._cuts):
                 idle.append(conn)
             elif conn is not None:
                 conn.pgconn.finish()

@@ -38,6 +38,11 @@ class Limits:
         self._pause_ends_at: float | None = None
 
     @property
+    def names(self) -> Collection[LimitName]:
+        """The limits that this worker knows of."""
+        return self._names
+
+    @property
     def tasks(self) -> list[str]:
         """The handlers that have a limit, and so are asked for alone."""
         return sorted(name for kind, name in self._names if kind == "task")

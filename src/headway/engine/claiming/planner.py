@@ -28,6 +28,7 @@ from headway.store.rows import Claim, Lane, Lanes
 from headway.store.statement import Statement
 
 _MOST_ABOVE = 16
+_MOST_HINTED = 64
 _USUAL_OF = 8
 """Of about so many claims the usual time is the mean."""
 
@@ -92,6 +93,10 @@ class Claimer:
         self._owed = False
         """Something was said that only a look is sure to find."""
         self._looked_at = monotonic()
+        self._hinted = 0
+        """Lanes that only a notification named, since the last scan."""
+        self._most = batch
+        """The most jobs to claim at once, for now: fewer after a claim that took too long."""
         self._usual = 0.0
         """What a claim takes that neither looks nor reads from a start."""
         self._budget = ScanBudget()
@@ -107,6 +112,12 @@ class Claimer:
             return True
         if not (self._every or lane.queue in self._queues):
             return False
+        if lane.priority not in self._priorities.get(lane.queue, ()):
+            # Anybody can notify. A scan finds the lanes that there are, however many were named.
+            self._hinted += 1
+            if self._hinted > _MOST_HINTED + len(self._queues):
+                self._owed = True
+                return True
         lines = self._lines(lane)
         self._fresh.update(lines)
         self._activate(lines)
@@ -119,6 +130,8 @@ class Claimer:
 
     def open(self, name: LimitName) -> bool:
         """There may be room under a limit; false if nobody here waits for it."""
+        if name not in self.limits.names:
+            return False
         self._opened.add(name)
         opened = self.limits.open(name)
         self._activate(opened)
@@ -133,7 +146,7 @@ class Claimer:
     ) -> Plan | float | None:
         """The claim to make now, with `free` slots and those of dedicated queues; or how long to rest,
         none if until a slot is free."""
-        rooms = {queue: min(free_of(queue), self._batch) for queue in self._dedicated}
+        rooms = {queue: min(free_of(queue), self._most) for queue in self._dedicated}
         if free <= 0 and not any(room > 0 for room in rooms.values()):
             return None
         self._activate(self.limits.open_due())
@@ -144,7 +157,7 @@ class Claimer:
         until_poll = self._looked_at + poll - monotonic()
         wants_look = self._look_due or self._owed or until_poll <= 0
         look = wants_look and self._budget.allows()
-        shares = self._shares(min(free, self._batch), rooms, running_of)
+        shares = self._shares(min(free, self._most), rooms, running_of)
         if shares or look:
             self._fresh.clear()
             self._opened.clear()
@@ -166,9 +179,11 @@ class Claimer:
         """Takes in what a claim and a look brought."""
         took = monotonic() - plan.began
         under = self.limits.count(claims)
+        cut = bool(claims) and claims[0].cut
         if plan.shares:
-            self.sated = len(claims) >= sum(share.n for share in plan.shares)
-        self._note_claims(plan, claims, self.limits.shut(plan.limits, locked, under))
+            self._most = min(self._batch, self._most * 2)
+            self.sated = cut or len(claims) >= sum(share.n for share in plan.shares)
+        self._note_claims(plan, claims, self.limits.shut(plan.limits, locked, under), cut=cut)
         # Where those before it filled the share, a line was not come to, and cost nothing.
         read_anew = not plan.from_start <= self._unread
         self.limits.learn(plan.limits, locked, under)
@@ -180,9 +195,20 @@ class Claimer:
         else:
             self._usual += (took - self._usual) / _USUAL_OF
 
-    def failed(self) -> None:
-        """A claim came to nothing: what it was to find is still there."""
+    def failed(self, *, refused: bool = False, too_slow: bool = False) -> None:
+        """A claim came to nothing: what it was to find is still there.
+
+        If the server `refused` its data, the lines that it asked for are forgotten, and a scan
+        finds those that there are. If it was `too_slow`, the next one asks for less.
+        """
         self._look_due = True
+        if refused:
+            self._forget_lines()
+            self._priorities.clear()
+            self._unread.clear()
+            self._late.clear()
+        if too_slow:
+            self._most = max(1, self._most // 2)
 
     # -- asking -----------------------------------------------------------------------------------
 
@@ -258,7 +284,7 @@ class Claimer:
     # -- learning ---------------------------------------------------------------------------------
 
     def _note_claims(
-        self, plan: Plan, claims: Sequence[Claim], shut: Collection[LimitName]
+        self, plan: Plan, claims: Sequence[Claim], shut: Collection[LimitName], *, cut: bool
     ) -> None:
         self._claims += 1
         found = defaultdict[Line, list[int]](list)
@@ -279,7 +305,7 @@ class Claimer:
                 if taken[line]:
                     self._unread.discard(line)
                     self._served[line] = self._claims
-                if got < share.n and taken[line] < ask.n:
+                if got < share.n and taken[line] < ask.n and not cut:
                     self._read_to_the_end(line, shut)
 
     def _read_to_the_end(self, line: Line, shut: Collection[LimitName]) -> None:
@@ -305,10 +331,7 @@ class Claimer:
         if (self._alone, self._together) != (divided := self._divide()):
             # A line is what is asked for together: there are others now, none of them read.
             self._alone, self._together = divided
-            self._cursors.clear()
-            for queue in self._active:
-                self._turns.leave(queue)
-            self._active.clear()
+            self._forget_lines()
         ours = [lane for lane in lanes.found if self._every or lane.queue in self._queues]
         self._unread = {line for lane in ours for line in self._lines(lane)}
         # In the order of the look: a set's would be anyone's.
@@ -321,7 +344,14 @@ class Claimer:
         self._served = {line: at for line, at in self._served.items() if line in known}
         self._priorities = {q: self._priorities[q] for q in self._active}
         self._turns.tidy()
+        self._hinted = 0
         self._looked_at = monotonic()
+
+    def _forget_lines(self) -> None:
+        self._cursors.clear()
+        for queue in self._active:
+            self._turns.leave(queue)
+        self._active.clear()
 
     def _divide(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The handlers that are asked for alone, and those that go together."""

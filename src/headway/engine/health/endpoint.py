@@ -25,6 +25,8 @@ from headway.engine.service import log
 from headway.store.connect import Target
 
 _JSON = "application/json"
+_AT_ONCE = ("/livez",)
+"""Paths whose answers need no database: a probe gets them however many others wait for one."""
 _ENDS_WITHIN = 5.0
 
 
@@ -78,7 +80,7 @@ class Endpoint:
         self._lookout = Lookout(self._target, self._clock)
         self._lookout.start()
         try:
-            async with HttpServer(listening, self.answer):
+            async with HttpServer(listening, self.answer, first=_AT_ONCE):
                 self._began.set()
                 await self._ending.wait()
         finally:

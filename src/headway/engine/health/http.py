@@ -1,7 +1,12 @@
 """A very small HTTP server: GET and HEAD, one answer per connection, nothing else.
 
 What comes from outside is bounded: the size of a request, the time it may take, the time its answer may
-take, and how many are at it at once. Whatever a client does harms nobody but itself.
+take, and how many are at it at once. Whatever a client does harms nobody but itself:
+
+- Idle clients, which have not asked yet or have their answer, are at most `_MOST_IDLE`. A new one takes
+  the place of the one that has been idle longest, so that a client that asks at once is heard.
+- Clients whose answer is being made or sent are at most `_MOST_ANSWERED`; others are told 503. Paths that
+  the server is told to answer `first` are not counted.
 """
 
 from __future__ import annotations
@@ -9,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -21,7 +26,9 @@ from headway.errors import ConfigError
 TEXT = "text/plain; charset=utf-8"
 
 _MOST_BYTES = 8 * 1024
-_MOST_CLIENTS = 64
+_MOST_IDLE = 64
+_MOST_ANSWERED = 64
+_BEGINS_WITHIN = 2.0
 _ASKS_WITHIN = 5.0
 _READS_WITHIN = 5.0
 _LEAVES_WITHIN = 1.0
@@ -49,7 +56,7 @@ def bind(address: Address) -> socket.socket:
         return socket.create_server(
             (address.host, address.port),
             family=family,
-            backlog=_MOST_CLIENTS,
+            backlog=_MOST_IDLE,
             dualstack_ipv6=address.host == "::" and socket.has_dualstack_ipv6(),
         )
     except OSError as error:
@@ -68,10 +75,17 @@ def check_free(address: Address, count: int) -> None:
 class HttpServer:
     """Answers on a bound socket for as long as its block lasts."""
 
-    def __init__(self, listening: socket.socket, answering: Answering) -> None:
+    def __init__(
+        self, listening: socket.socket, answering: Answering, first: Collection[str] = ()
+    ) -> None:
+        """`first` are paths that are answered however many others wait: their answers are short and made
+        at once."""
         self._listening = listening
         self._answering = answering
-        self._clients = 0
+        self._first = first
+        self._idle: dict[asyncio.WriteTransport, None] = {}
+        """In the order in which they began to be idle."""
+        self._answered = 0
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> HttpServer:
@@ -86,48 +100,91 @@ class HttpServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._clients += 1
         try:
-            if self._clients <= _MOST_CLIENTS:
-                await self._converse(reader, writer)
+            await self._converse(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            pass  # it went away, or took too long
+            pass  # it went away, or took too long, or another took its place
         finally:
-            self._clients -= 1
             writer.transport.abort()  # what was to be sent is sent, or was not read in time
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(_ASKS_WITHIN):
-                head = await reader.readuntil(b"\r\n\r\n")
+            with self._idling(writer.transport):
+                line = await _request_line(reader)
         except asyncio.LimitOverrunError:
-            method, answer = "GET", _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            too_large = _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            await _send(writer, _written(too_large, with_body=True))
         else:
-            method, answer = await self._answer(head)
-        writer.transport.set_write_buffer_limits(high=0)  # what is drained has all been sent
-        async with asyncio.timeout(_READS_WITHIN):
-            writer.write(_written(answer, with_body=method != "HEAD"))
-            writer.write_eof()
-            await writer.drain()
+            await self._reply(writer, line)
         # Closing while something is unread would throw away what the client has not read yet.
-        with suppress(TimeoutError):
+        with suppress(TimeoutError), self._idling(writer.transport):
             async with asyncio.timeout(_LEAVES_WITHIN):
                 while await reader.read(_MOST_BYTES):
                     pass
 
-    async def _answer(self, head: bytes) -> tuple[str, Answer]:
-        request = _REQUEST.fullmatch(head.partition(b"\r\n")[0])
-        if request is None:
-            return "GET", _refusal(HTTPStatus.BAD_REQUEST)
-        method, target = (part.decode("latin-1") for part in request.groups())
-        if method not in _METHODS:
-            return method, _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
+    @contextmanager
+    def _idling(self, client: asyncio.WriteTransport) -> Generator[None]:
+        """Counts a client among the idle ones, in the place of the one that has been so longest."""
+        if len(self._idle) >= _MOST_IDLE:
+            longest = next(iter(self._idle))
+            del self._idle[longest]
+            longest.abort()
+        self._idle[client] = None
         try:
-            answer = await self._answering(target.partition("?")[0])
+            yield
+        finally:
+            self._idle.pop(client, None)
+
+    async def _reply(self, writer: asyncio.StreamWriter, line: bytes) -> None:
+        request = _REQUEST.fullmatch(line)
+        if request is None:
+            await _send(writer, _written(_refusal(HTTPStatus.BAD_REQUEST), with_body=True))
+            return
+        method, target = (part.decode("latin-1") for part in request.groups())
+        path, with_body = target.partition("?")[0], method != "HEAD"
+        if method not in _METHODS:
+            refused = _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
+        elif path not in self._first and self._answered >= _MOST_ANSWERED:
+            refused = _refusal(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            refused = None
+        if refused is not None:
+            await _send(writer, _written(refused, with_body=with_body))
+            return
+        self._answered += 1
+        try:
+            await _send(writer, _written(await self._answer(path), with_body=with_body))
+        finally:
+            self._answered -= 1
+
+    async def _answer(self, path: str) -> Answer:
+        try:
+            answer = await self._answering(path)
         except Exception:
-            log.exception("health: %s was not answered", target)
-            return method, _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
-        return method, answer or _refusal(HTTPStatus.NOT_FOUND)
+            log.exception("health: %s was not answered", path)
+            return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
+        return answer or _refusal(HTTPStatus.NOT_FOUND)
+
+
+async def _request_line(reader: asyncio.StreamReader) -> bytes:
+    """The first line of a request whose head is whole; LimitOverrunError if that is too large."""
+    async with asyncio.timeout(_ASKS_WITHIN):
+        async with asyncio.timeout(_BEGINS_WITHIN):
+            first = await reader.readuntil(b"\r\n")
+        size = len(first)
+        while (line := await reader.readuntil(b"\r\n")) != b"\r\n":
+            size += len(line)
+            if size > _MOST_BYTES:
+                raise asyncio.LimitOverrunError("the head is too large", size)
+    return first.removesuffix(b"\r\n")
+
+
+async def _send(writer: asyncio.StreamWriter, answer: bytes) -> None:
+    writer.transport.set_write_buffer_limits(high=0)  # what is drained has all been sent
+    async with asyncio.timeout(_READS_WITHIN):
+        writer.write(answer)
+        writer.write_eof()
+        await writer.drain()
 
 
 def _refusal(status: HTTPStatus) -> Answer:

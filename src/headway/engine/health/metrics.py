@@ -58,6 +58,13 @@ def _worker(vitals: Vitals) -> Iterable[str]:
         ("lease_seconds", "gauge", "How long it may be before jobs are lost.", vitals.lease),
         ("lease_trusted", "gauge", "Whether the worker may claim.", vitals.trusted),
         ("loop_age_seconds", "gauge", "Since the event loop last turned.", vitals.loop_age),
+        ("loop_blocks_total", "counter", "How often something blocked it.", vitals.blocks),
+        (
+            "loop_blocked_seconds_total",
+            "counter",
+            "How long it was blocked.",
+            vitals.blocked_seconds,
+        ),
         (
             "alive",
             "gauge",
@@ -69,6 +76,13 @@ def _worker(vitals: Vitals) -> Iterable[str]:
         ("draining", "gauge", "Whether it is stopping.", vitals.draining),
     ):
         yield _one(name, kind, words, value)  # type: ignore[arg-type]
+    failed = [({"service": c.service}, c.failed_in_all) for c in vitals.services]
+    failing = [({"service": c.service}, c.failing_for) for c in vitals.services]
+    if failed:
+        yield _family(
+            "service_failures_total", "counter", "Turns of a service that failed.", failed
+        )
+    yield _any("service_failing_seconds", "How long a service has failed; 0 if it works.", failing)
     own, taken = (
         [({"queue": queue}, pair[part]) for queue, pair in vitals.dedicated.items()]
         for part in (0, 1)

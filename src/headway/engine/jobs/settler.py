@@ -1,8 +1,12 @@
 """Verdicts on their way to the database.
 
-Handlers leave verdicts here; the exchange takes them in batches and says what came of each. Nothing
-is forgotten before the database has answered: a batch that fails comes back whole, and one that the
-server refuses for what is in it is taken apart until the one bad verdict stands alone (G8).
+Handlers leave verdicts here. The exchange takes them in batches and reports what became of each. A
+verdict is kept until the database has answered:
+
+- A batch that could not be sent comes back whole.
+- A verdict whose row somebody has locked is set aside and sent again later, apart from the others (G14).
+- A verdict that the server refuses is replaced by a failure that says so, and if that is refused
+  too, by a snooze. So its claim is released in the end, and no other verdict is harmed (G8).
 """
 
 from __future__ import annotations
@@ -10,19 +14,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from headway.core import failure
-from headway.core.verdict import CANCEL, Verdict
+from headway.core.clock import monotonic
+from headway.core.verdict import CANCEL, RELEASE, Verdict
 from headway.store.documents import Settled
-from headway.store.rows import Claim
+from headway.store.rows import Claim, NotSettled
 
 log = logging.getLogger("headway.worker")
 
 _MOST_BYTES = 8 * 1024 * 1024
-"""Of results in one batch, or one more than that: what takes too long to send is never settled."""
+"""Soft limit on the bytes of one batch (one result may exceed it): a batch that cannot be sent within the
+timeout would never be settled."""
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+_LET_GO = Verdict("snooze", delay=60.0)
+"""For a job whose end the server refuses to store, whatever it is."""
 
 
 @dataclass(slots=True)
@@ -32,6 +42,16 @@ class Batch:
     finish: list[Settled] = field(default_factory=list[Settled])
     advance: list[Settled] = field(default_factory=list[Settled])
     requeue: list[Settled] = field(default_factory=list[Settled])
+    careful: bool = False
+    """There are some in it whose rows were locked by somebody."""
+
+    @classmethod
+    def of(cls, verdicts: list[Settled], *, careful: bool = False) -> Batch:
+        """Return a batch of these verdicts."""
+        batch = cls(careful=careful)
+        for settled in verdicts:
+            batch.add(settled)
+        return batch
 
     def __len__(self) -> int:
         return len(self.finish) + len(self.advance) + len(self.requeue)
@@ -47,6 +67,26 @@ class Batch:
                 self.advance.append(settled)
             case "retry" | "snooze" | "release":
                 self.requeue.append(settled)
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Return the two halves of a batch of several."""
+        verdicts = list(self)
+        middle = len(verdicts) // 2
+        return (
+            Batch.of(verdicts[:middle], careful=self.careful),
+            Batch.of(verdicts[middle:], careful=self.careful),
+        )
+
+
+@dataclass(slots=True)
+class _Aside:
+    """A verdict that is sent again at a moment of its own."""
+
+    settled: Settled
+    due_at: float
+    pause: float
+    alone: bool = False
+    """The server refused it: it is sent without any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +109,14 @@ class Settler:
         self._size = batch
         self._wake = wake
         self._waiting: deque[Settled] = deque()
+        self._aside: dict[tuple[str, int], _Aside] = {}
+        """Verdicts that wait for a moment of their own, by job and claim number."""
+        self._marked = 0
+        """How many of the first verdicts in line were in a transaction that was rolled back: it
+        may have left its mark on their rows, which passes for a lock (finish.sql)."""
         self._unsettled = 0
+        self.unsettled_since = 0.0
+        """Since when there have been verdicts that are not settled, if there are any."""
         self._empty = asyncio.Event()
         self._empty.set()
         self._elsewhere = list[Claim]()
@@ -77,21 +124,23 @@ class Settler:
         self.lost = 0
 
     def add(self, claim: Claim, verdict: Verdict) -> None:
-        """Leaves a verdict to be settled."""
+        """Leave a verdict to be settled."""
+        if self._unsettled == 0:
+            self.unsettled_since = monotonic()
         self._waiting.append(Settled(claim, verdict))
         self._unsettled += 1
         self._empty.clear()
         self._wake()
 
     def count(self, claim: Claim, verdict: Verdict) -> None:
-        """Takes in a verdict that was settled elsewhere, in the handler's own transaction."""
+        """Take in a verdict that was settled elsewhere, in the handler's own transaction."""
         self._elsewhere.append(claim)
         self._wake()
         self._unsettled += 1
         self._close(Settled(claim, verdict), lost=False)
 
     def take_elsewhere(self) -> list[Claim]:
-        """The claims that were settled elsewhere since this was last asked."""
+        """Return the claims that were settled elsewhere since this was last asked."""
         ended, self._elsewhere = self._elsewhere, []
         return ended
 
@@ -103,60 +152,103 @@ class Settler:
     def unsettled(self) -> int:
         return self._unsettled
 
-    def unsettled_ids(self) -> list[str]:
-        """The jobs whose verdict is still here, none of it under way."""
-        return [settled.claim.id for settled in self._waiting]
+    def unsettled_claims(self) -> list[Claim]:
+        """Return the claims whose verdict is still here, none of it under way."""
+        aside = (one.settled for one in self._aside.values())
+        return [settled.claim for settled in chain(self._waiting, aside)]
+
+    def due_in(self) -> float | None:
+        """Return the seconds until a verdict that was set aside is to be sent again."""
+        if not self._aside:
+            return None
+        return max(0.0, min(aside.due_at for aside in self._aside.values()) - monotonic())
 
     async def drained(self) -> None:
-        """Returns when every verdict has been settled."""
+        """Return when every verdict has been settled."""
         await self._empty.wait()
 
     def take(self) -> Batch | None:
-        """The next batch to send, if there is one."""
-        if not self._waiting:
+        """Return the next batch to send, if there is one."""
+        now = monotonic()
+        due = [aside for aside in self._aside.values() if aside.due_at <= now]
+        if alone := next((aside for aside in due if aside.alone), None):
+            return Batch.of([alone.settled], careful=True)
+        if not self._waiting and not due:
             return None
-        batch, count, size = Batch(), 0, 0
+        careful = bool(due) or self._marked > 0
+        batch = Batch.of([aside.settled for aside in due], careful=careful)
+        count = size = 0
         while self._waiting and count < self._size and size < _MOST_BYTES:
             settled = self._waiting.popleft()
             count += 1
             size += settled.verdict.size
             batch.add(settled)
+        self._marked = max(0, self._marked - count)
         return batch
 
-    def sent(self, batch: Batch, lost: Sequence[str], untouched: Sequence[str]) -> None:
-        """A batch was written, but for the claims that were lost, or asked to stop meanwhile."""
-        self._size = self._most
-        gone, stopped = set(lost), set(untouched)
-        for settled in batch.finish:
-            self._close(settled, lost=settled.claim.id in gone)
-        for settled in chain(batch.advance, batch.requeue):
-            if settled.claim.id in stopped:
-                # Lost, or cancelled while it ran: only one of them can still be ended.
-                self._waiting.appendleft(Settled(settled.claim, CANCEL))
-            else:
-                self._close(settled, lost=False)
+    def sent(self, batch: Batch, answers: NotSettled) -> None:
+        """Take in what became of a batch that was written, but for the jobs in `answers`."""
+        self._size = min(self._most, self._size * 2)
+        for settled in batch:
+            aside = self._aside.pop(_name(settled), None)
+            match answers.get(settled.claim.id):
+                case None:
+                    self._close(settled, lost=False)
+                case "lost":
+                    self._close(settled, lost=True)
+                case "locked":
+                    self._set_aside(settled, aside)
+                case "asked":
+                    # Its row was locked for the answer, which only a careful batch can tell from others.
+                    cancel = Settled(settled.claim, CANCEL)
+                    self._aside[_name(cancel)] = _Aside(cancel, 0.0, _FIRST_PAUSE)
+                case "unasked":
+                    # Nobody wants it to stop (any more), and its handler has ended: it runs again.
+                    self._waiting.appendleft(Settled(settled.claim, RELEASE))
 
     def unsent(self, batch: Batch) -> None:
-        """The database could not be reached: the batch goes first when it can."""
-        self._waiting.extendleft(reversed(list(batch)))
+        """Take back a batch that could not be sent: it goes first when the database can be reached."""
+        unsent = [settled for settled in batch if _name(settled) not in self._aside]
+        self._waiting.extendleft(reversed(unsent))
+        self._marked += len(unsent)
 
-    def refused(self, batch: Batch, error: BaseException) -> None:
-        """The server refused a batch for what is in it: try smaller ones, down to the culprit."""
-        if len(batch) > 1:
-            self._size = max(1, len(batch) // 2)
-            self.unsent(batch)
-            return
-        (settled,) = batch
-        kind = settled.verdict.kind
-        log.error("%s of job %s was refused: %s", kind, settled.claim.id, error)
-        if settled.verdict.error and settled.verdict.error.get("type") == failure.INVALID_RESULT:
-            # Not even the note about it can be stored; the lease's end will free the job.
-            self._close(settled, lost=True)
-            return
+    def shrink(self, batch: Batch) -> None:
+        """Send fewer verdicts at a time: this batch took too long."""
+        self._size = max(1, len(batch) // 2)
+
+    def refused(self, settled: Settled, error: BaseException) -> Settled | None:
+        """Return the verdict that takes the place of one that the server refused for what is in
+        it; None if it was set aside."""
+        claim, verdict = settled.claim, settled.verdict
+        self._aside.pop(_name(settled), None)
+        extra = {"job_id": claim.id, "task": claim.task}
+        if verdict is _LET_GO:
+            # Not even that can be written: it is tried again now and then, by itself.
+            log.error("job %s cannot be released: %s", claim.id, error, extra=extra)
+            due_at = monotonic() + _LONGEST_PAUSE
+            self._aside[_name(settled)] = _Aside(settled, due_at, _LONGEST_PAUSE, alone=True)
+            return None
+        log.error("%s of job %s was refused: %s", verdict.kind, claim.id, error, extra=extra)
+        if verdict.error and verdict.error.get("type") == failure.INVALID_RESULT:
+            # Not even the note about it can be stored. Its claim is released all the same.
+            return Settled(claim, _LET_GO)
         note = failure.envelope(
             failure.INVALID_RESULT, f"what it came to could not be stored: {error}"
         )
-        self._waiting.appendleft(Settled(settled.claim, Verdict("fail", error=note)))
+        return Settled(claim, Verdict("fail", error=note))
+
+    def _set_aside(self, settled: Settled, before: _Aside | None) -> None:
+        pause = _FIRST_PAUSE
+        if before is None:
+            log.info(
+                "job %s is locked by somebody's open transaction; its %s is sent again until it is free",
+                settled.claim.id,
+                settled.verdict.kind,
+                extra={"job_id": settled.claim.id, "task": settled.claim.task},
+            )
+        else:
+            pause = min(before.pause * 2, _LONGEST_PAUSE)
+        self._aside[_name(settled)] = _Aside(settled, monotonic() + pause, pause)
 
     def _close(self, settled: Settled, *, lost: bool) -> None:
         self._unsettled -= 1
@@ -172,3 +264,7 @@ class Settler:
             self.settled[kind] = self.settled.get(kind, 0) + 1
         if self._unsettled == 0:
             self._empty.set()
+
+
+def _name(settled: Settled) -> tuple[str, int]:
+    return settled.claim.id, settled.claim.number

@@ -12,13 +12,15 @@ from math import inf
 
 from headway.core.clock import Clock, monotonic
 from headway.engine.claiming.scan import ScanBudget
+from headway.engine.keys.handoff import KEYS_AT_ONCE, admit
 from headway.engine.maintenance.sweeps import Duty
 from headway.store import controls, jobs
 from headway.store.link import Link
 from headway.store.rows import Admission, Lane
 
 _JOBS = 1000
-_KEYS = 500
+_JOBS_NAMED = 100
+"""The most jobs whose keys are looked up at once. After more of them, all lines are scanned."""
 
 
 class Admitter(Duty):
@@ -39,16 +41,23 @@ class Admitter(Duty):
         self._since: int | None = None
         self._budget = ScanBudget()
         self._rooms = set[str]()
+        """Keys under which there may be room."""
+        self._freed_by = set[str]()
+        """Jobs under whose keys there may be room: notifications name jobs, not keys."""
         self._room_at: dict[str, float] = {}
         """When keys have their next token, or a pause ends; for whoever learned of it, on duty or not."""
         self._opens_at: float | None = None
         """When the first pause of a queue or task ends by itself: till then its jobs are passed by."""
 
-    def room(self, key: str) -> None:
-        """There may be room under a key."""
-        if self._on_duty:
-            self._rooms.add(key)
-            self.wake()
+    def room(self, job_id: str | None) -> None:
+        """There may be room under the key of a job, or of any."""
+        if not self._on_duty:
+            return
+        if job_id is None or len(self._freed_by) >= _JOBS_NAMED:
+            self._owed = True
+        else:
+            self._freed_by.add(job_id)
+        self.wake()
 
     def admitted(self, admission: Admission) -> None:
         """Takes in what admitting came to."""
@@ -68,7 +77,13 @@ class Admitter(Duty):
         full = self._budget.allows()
         owed, self._owed = self._owed, False
         rooms, self._rooms = self._rooms | self._take_due(), set[str]()
+        freed_by, self._freed_by = self._freed_by, set[str]()
         try:
+            if freed_by:
+                keys = await self._link.run(jobs.keys_of(freed_by))
+                rooms.update(keys)
+                # A job that was not kept has left no key behind: a scan finds the room.
+                self._owed |= len(keys) < len(freed_by)
             await self._admit(rooms)
             if self._since is None:
                 # What is there already is for the look at all lines, which hops; this would walk them.
@@ -79,7 +94,7 @@ class Admitter(Duty):
                 await self._look_at_all()
         except BaseException:
             self._rooms |= rooms
-            self._owed |= owed
+            self._owed |= owed or bool(freed_by)
             raise
         self._since = self._since if joined.newest is None else joined.newest
         self._owed |= owed and not full
@@ -110,10 +125,10 @@ class Admitter(Duty):
         ends_in = controls.first_end(row for row in said if row.kind in ("queue", "task"))
         self._opens_at = None if ends_in is None else began + ends_in
         while True:
-            lines = await self._link.run(jobs.lines(key, _KEYS, self._clock.now()))
+            lines = await self._link.run(jobs.lines(key, KEYS_AT_ONCE, self._clock.now()))
             await self._admit(line.key for line in lines if line.room)
             self.expect({line.key: line.room_in for line in lines if line.room_in})
-            if len(lines) < _KEYS:
+            if len(lines) < KEYS_AT_ONCE:
                 break
             key = lines[-1].key
         self._budget.spent(monotonic() - began)
@@ -121,12 +136,7 @@ class Admitter(Duty):
     async def _admit(self, keys: Iterable[str]) -> None:
         """A bounded number of keys at a time: their locks are held together."""
         waiting = sorted(keys)
-        for start in range(0, len(waiting), _KEYS):
-            some = waiting[start : start + _KEYS]
-            now = self._clock.now()
-            *_, admission = await self._link.run_all(
-                jobs.lock_keys(some),
-                jobs.give_way(some, now),
-                jobs.admit(self._link.target, some, now),
-            )
-            self.admitted(admission)
+        for start in range(0, len(waiting), KEYS_AT_ONCE):
+            some = waiting[start : start + KEYS_AT_ONCE]
+            for admission in await admit(self._link, some, self._clock, give_way=True):
+                self.admitted(admission)

@@ -12,19 +12,21 @@ them go back to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from itertools import islice
 
 from headway.core.clock import Clock
-from headway.engine.service import Service
+from headway.engine.service import Service, log
 from headway.errors import HeadwayError
 from headway.store import jobs
+from headway.store.faults import is_about_data
 from headway.store.link import Link
 from headway.store.rows import Admission
 
-_KEYS = 500
-"""At a time: their locks are held together."""
+KEYS_AT_ONCE = 500
+"""The most keys that one round trip admits under: it holds all of their locks together, and the
+server's table of locks is shared by everybody."""
 
 Freed = dict[str, None]
 """Keys under which room was freed, or one has started, in that order: the next of each is due."""
@@ -63,18 +65,16 @@ class HandOver(Service):
         self.able, self.busy = True, bool(self._freed)
         if not self.busy:
             return None
-        keys = dict.fromkeys(islice(self._freed, _KEYS))
-        self._freed = dict.fromkeys(islice(self._freed, _KEYS, None))
+        keys = dict.fromkeys(islice(self._freed, KEYS_AT_ONCE))
+        self._freed = dict.fromkeys(islice(self._freed, KEYS_AT_ONCE, None))
         try:
-            _, admission = await self._link.run_all(
-                jobs.lock_keys(keys), jobs.admit(self._link.target, keys, self._clock.now())
-            )
+            for admission in await admit(self._link, keys, self._clock):
+                self._admitted(admission)
         except BaseException:
             freed, self._freed = keys | self._freed, Freed()
             self.able = self.busy = False
             self._back(freed)
             raise
-        self._admitted(admission)
         return 0
 
     async def close(self) -> None:
@@ -83,3 +83,28 @@ class HandOver(Service):
             while await self.turn() is not None:
                 pass
         await self._link.close()
+
+
+async def admit(
+    link: Link, keys: Collection[str], clock: Clock, *, give_way: bool = False
+) -> list[Admission]:
+    """Admit under these keys. A key whose data the server refuses is found by bisection and left
+    out (G8)."""
+    now = clock.now()
+    paused = [jobs.give_way(keys, now)] if give_way else []
+    try:
+        *_, admission = await link.run_all(
+            jobs.lock_keys(keys), *paused, jobs.admit(link.target, keys, now)
+        )
+    except HeadwayError as error:
+        if not is_about_data(error):
+            raise
+        if len(keys) == 1:
+            log.error("nothing can be admitted under key %r: %s", *keys, error)
+            return []
+        given, middle = list(keys), len(keys) // 2
+        parts = given[:middle], given[middle:]
+        return [
+            found for part in parts for found in await admit(link, part, clock, give_way=give_way)
+        ]
+    return [admission]

@@ -18,7 +18,6 @@ from headway.engine.maintenance.job_counts import Census
 from headway.engine.maintenance.scheduler import Scheduler
 from headway.engine.maintenance.sweeps import Promoter, Sweeper, sweeps
 from headway.engine.service import Service
-from headway.store.connect import Target
 from headway.store.link import Link
 from headway.store.rows import Lane
 
@@ -29,7 +28,6 @@ class Duties:
     def __init__(
         self,
         link: Link,
-        target: Target,
         clock: Clock,
         options: WorkerOptions,
         *,
@@ -37,7 +35,7 @@ class Duties:
     ) -> None:
         """`ready` is told of a lane in which there is something now, from a place on."""
         net = seconds(options.poll)
-        self._sweeper = Sweeper(link, clock, sweeps(target, seconds(options.lease)))
+        self.sweeper = Sweeper(link, clock, sweeps(link, seconds(options.lease)))
         self.promoter = Promoter(link, clock, net)
         self.admitting = Link(link.target)
         self.admitter = Admitter(self.admitting, clock, net, ready)
@@ -48,11 +46,11 @@ class Duties:
 
     @property
     def services(self) -> list[Service]:
-        return [self.promoter, self.admitter, self.scheduler, self._census, self._sweeper]
+        return [self.promoter, self.admitter, self.scheduler, self._census, self.sweeper]
 
     def assign(self, ours: bool) -> None:
         """The duty is this worker's, or is not."""
-        for service in (self._sweeper, self.promoter, self.admitter, self.scheduler, self._census):
+        for service in (self.sweeper, self.promoter, self.admitter, self.scheduler, self._census):
             service.duty(ours)
 
     def poll_every(self, poll: float) -> None:

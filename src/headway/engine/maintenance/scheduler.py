@@ -6,29 +6,25 @@ one statement moves the schedule on and makes the jobs. Any number of workers ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from headway.core import cron
 from headway.core.clock import Clock, monotonic
-from headway.core.config import CleanUp
 from headway.core.firing import Plan, jittered, plan, written
 from headway.core.ids import new_id
 from headway.engine.maintenance.sweeps import Duty
-from headway.engine.service import Service, log
+from headway.engine.service import log
 from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable
 from headway.store import schedules
 from headway.store.faults import is_held_up
 from headway.store.link import Link
-from headway.store.schedules import DueRow, Occurrence, Put
+from headway.store.schedules import DueRow, Occurrence
 
 _BATCH = 100
 _TRY_AGAIN = timedelta(minutes=1)
 """When to look again at a schedule that cannot be read here: a newer worker may know how."""
 _HELD = timedelta(seconds=1)
 """When to look again at a schedule that someone else has at this moment."""
-_CLEAN_EVERY = 60.0
 
 
 class Scheduler(Duty):
@@ -126,90 +122,3 @@ def _decide(row: DueRow, now: datetime) -> Plan | None:
 def _occurrence(row: DueRow, moment: datetime) -> Occurrence:
     at = written(jittered(row.name, moment, row.jitter)) if row.jitter else None
     return Occurrence(str(new_id()), written(moment), at)
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What an app's code says of schedules."""
-
-    schedules: Sequence[Put] = ()
-    owner: str = ""
-    """The app's name."""
-    clean_up: CleanUp = "stale"
-    """What becomes of those that were declared and are not any more."""
-    tasks: Collection[str] = ()
-    """The tasks and flows that the app knows."""
-
-    @property
-    def names(self) -> list[str]:
-        return [schedule.name for schedule in self.schedules]
-
-
-class Declarations(Service):
-    """Writes down what the code declares, and removes what it declares no more, as the app wants it."""
-
-    def __init__(self, link: Link, clock: Clock, declared: Declared) -> None:
-        super().__init__()
-        self._link = link
-        self._clock = clock
-        self._declared = declared
-        self._worker_id = 0
-        self._registered = False
-
-    @property
-    def names(self) -> list[str]:
-        return self._declared.names
-
-    async def declare(self) -> None:
-        """At the start of a worker: what is declared is what holds."""
-        await self._put(missing=False)
-        if self._declared.clean_up == "all":
-            await self._clean(stale=False)
-
-    def registered(self, worker_id: int) -> None:
-        """The worker is known to the fleet by this id, for the first time or anew."""
-        if worker_id not in (0, self._worker_id):
-            self._worker_id, self._registered = worker_id, True
-            self.wake()
-
-    async def turn(self) -> float | None:
-        if self._worker_id == 0:
-            return None
-        if self._registered:
-            # Until it was known, or while it was thought lost, another may have removed what only this
-            # worker declares.
-            await self._put(missing=True)
-            self._registered = False
-        if self._declared.clean_up != "stale":
-            return None
-        await self._clean(stale=True)
-        return _CLEAN_EVERY
-
-    async def _put(self, *, missing: bool) -> None:
-        if not self._declared.schedules:
-            return
-        taken = await self._link.run(
-            schedules.put(
-                self._link.target,
-                self._declared.schedules,
-                owner=self._declared.owner,
-                declared=True,
-                missing=missing,
-                now=self._clock.now(),
-            )
-        )
-        for name in sorted(name for name, others in taken.items() if others and not missing):
-            log.warning(
-                "schedule %s is another app's, or was put at run time: what the code declares of it "
-                "is not used; give one of them another name, or remove it", name,
-            )  # fmt: skip
-
-    async def _clean(self, *, stale: bool) -> None:
-        declared = self._declared
-        removed = await self._link.run(
-            schedules.clean(
-                declared.owner, declared.tasks, declared.names, stale=stale, now=self._clock.now()
-            )
-        )
-        if removed:
-            log.info("removed schedules that no code declares any more: %s", ", ".join(removed))

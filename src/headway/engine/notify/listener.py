@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from contextlib import suppress
 
 from headway.engine.service import Service
 from headway.store.connect import Target
-from headway.store.listen import Deaf, Listener
-
-_TRY_AGAIN = 60.0
+from headway.store.listen import Deaf, Hearing, Listener
 
 
 class Ear(Service):
@@ -17,8 +16,9 @@ class Ear(Service):
 
     waits_long = True
 
-    def __init__(self, target: Target, channel: str | None) -> None:
+    def __init__(self, target: Target, channel: str | None, hearing: Hearing | None = None) -> None:
         super().__init__()
+        self._hearing = Hearing() if hearing is None else hearing
         self._listener = Listener(target, channel) if channel else None
         self._tried = asyncio.Event()
         self._hears = False
@@ -28,10 +28,12 @@ class Ear(Service):
         """Whether anything can be heard now."""
         return self._hears
 
-    async def ready(self) -> None:
-        """Returns once it is known whether anything can be heard."""
-        if self._listener is not None:
-            await self._tried.wait()
+    async def ready(self, within: float | None = None) -> None:
+        """Return once it is known whether notifications arrive, or after `within` seconds."""
+        if self._listener is not None and not self._tried.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._tried.wait()
 
     @abstractmethod
     def tell(self, payload: str) -> None:
@@ -44,16 +46,22 @@ class Ear(Service):
     async def turn(self) -> float | None:
         if self._listener is None:
             return None
+        if deaf_for := self._hearing.deaf_for:
+            self._tried.set()
+            return deaf_for
         try:
             await self._listener.open()
+            self.track.works()
             self._hears = True
+            self._hearing.prove(True)
             self._tried.set()
             self.tell_all()
             async for payload in self._listener.heard():
                 self.tell(payload)
             return 0
         except Deaf:
-            return _TRY_AGAIN
+            self._hearing.prove(False)
+            return self._hearing.deaf_for
         finally:
             self._hears = False
             self._tried.set()

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 
 from headway.engine.notify.listener import Ear
 from headway.store.connect import Target
+from headway.store.listen import Hearing
 
 
 class Arrivals(Ear):
     """Wakes consumers when there may be something to claim in their queue."""
 
-    def __init__(self, target: Target, channel: str | None) -> None:
-        super().__init__(target, channel)
+    def __init__(self, target: Target, channel: str | None, hearing: Hearing | None = None) -> None:
+        super().__init__(target, channel, hearing)
         self._consumers: dict[asyncio.Event, str] = {}
 
     @contextmanager

@@ -7,14 +7,14 @@ from collections import defaultdict
 
 from headway.engine.notify.listener import Ear
 from headway.store.connect import Target
-from headway.store.listen import patience
+from headway.store.listen import Hearing, patience
 
 
 class Results(Ear):
     """Wakes those who wait when their job has ended; where nothing can be heard they poll."""
 
-    def __init__(self, target: Target, channel: str | None) -> None:
-        super().__init__(target, channel)
+    def __init__(self, target: Target, channel: str | None, hearing: Hearing | None = None) -> None:
+        super().__init__(target, channel, hearing)
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
 
     async def wait(self, word: str, tries: int, most: float | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from typing import Protocol
 
 from headway.engine.service import Service, log
 from headway.store.connect import Target
@@ -10,6 +11,44 @@ from headway.store.listen import Deaf, Listener
 from headway.store.rows import Lane
 
 _TRY_AGAIN = 60.0
+_MOST_PRIORITIES = 100
+_LONGEST_NAME = 500
+_PRIORITY = re.compile(r"-?[0-9]{1,5}")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Events(Protocol):
+    """Who is told what was heard."""
+
+    def ready(self, lane: Lane | None) -> None:
+        """There may be ready jobs in a lane, or anywhere."""
+
+    def later(self) -> None:
+        """A job was scheduled."""
+
+    def joined(self) -> None:
+        """A job was blocked behind a key."""
+
+    def room(self, job_id: str | None) -> None:
+        """There may be room under the key of a job, or of any."""
+
+    def control(self) -> None:
+        """A pause or a limit has changed."""
+
+    def opened(self, kind: str, name: str) -> None:
+        """There may be room under a limit."""
+
+    def cancel(self, job_id: str) -> None:
+        """Somebody may have asked a job to stop."""
+
+    def drain(self, worker: str) -> None:
+        """Somebody may have asked a worker to drain."""
+
+    def scheduled(self) -> None:
+        """A schedule has changed."""
+
+    def listening(self, listening: bool) -> None:
+        """Notifications arrive, or do not."""
 
 
 class Wake(Service):
@@ -17,44 +56,21 @@ class Wake(Service):
 
     waits_long = True
 
-    def __init__(
-        self,
-        target: Target,
-        channel: str,
-        *,
-        ready: Callable[[Lane | None], None],
-        later: Callable[[], None],
-        joined: Callable[[], None],
-        room: Callable[[str], None],
-        control: Callable[[], None],
-        opened: Callable[[str, str], None],
-        cancel: Callable[[str], None],
-        drain: Callable[[str], None],
-        scheduled: Callable[[], None],
-        listening: Callable[[bool], None],
-    ) -> None:
+    def __init__(self, target: Target, channel: str, events: Events) -> None:
         super().__init__()
         self._listener = Listener(target, channel)
-        self._ready = ready
-        self._later = later
-        self._joined = joined
-        self._room = room
-        self._control = control
-        self._opened = opened
-        self._cancel = cancel
-        self._drain = drain
-        self._scheduled = scheduled
-        self._listening = listening
+        self._events = events
 
     async def turn(self) -> float | None:
         try:
             await self._listener.open()
-            self._listening(True)
+            self.track.works()
+            self._events.listening(True)
             # What was announced while nobody listened must be looked for.
-            self._ready(None)
-            self._later()
-            self._joined()
-            self._scheduled()
+            self._events.ready(None)
+            self._events.later()
+            self._events.joined()
+            self._events.scheduled()
             async for payload in self._listener.heard():
                 self._hear(payload)
             return 0
@@ -62,7 +78,7 @@ class Wake(Service):
             log.warning("%s", deaf)
             return _TRY_AGAIN
         finally:
-            self._listening(False)
+            self._events.listening(False)
             await self._listener.close()
 
     def cut(self) -> None:
@@ -70,29 +86,45 @@ class Wake(Service):
         self._listener.cut()
 
     def _hear(self, payload: str) -> None:
+        """Take a payload for a hint: anybody who can connect can send one, so it is checked and decides
+        nothing (G15)."""
         word, _, rest = payload.partition(" ")
         match word:
             case "ready":
                 priorities, _, queue = rest.partition(" ")
-                for priority in priorities.split(","):
-                    if priority.lstrip("-").isdigit():
-                        self._ready(Lane(queue, int(priority)))
+                for priority in priorities.split(",")[:_MOST_PRIORITIES]:
+                    if _is_priority(priority) and _is_name(queue):
+                        self._events.ready(Lane(queue, int(priority)))
             case "later":
-                self._later()
+                self._events.later()
             case "blocked":
-                self._joined()
+                self._events.joined()
             case "room":
-                self._room(rest)
+                self._events.room(rest if _is_id(rest) else None)
             case "control":
-                self._control()
+                self._events.control()
             case "open":
                 kind, _, name = rest.partition(" ")
-                self._opened(kind, name)
+                if kind in ("queue", "task") and _is_name(name):
+                    self._events.opened(kind, name)
             case "cancel":
-                self._cancel(rest)
+                if _is_id(rest):
+                    self._events.cancel(rest)
             case "drain":
-                self._drain(rest)
+                self._events.drain(rest)
             case "schedule":
-                self._scheduled()
+                self._events.scheduled()
             case _:
                 pass  # the listener's own voice, or a word of a newer version
+
+
+def _is_priority(text: str) -> bool:
+    return bool(_PRIORITY.fullmatch(text)) and -32_768 <= int(text) <= 32_767
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_NAME
+
+
+def _is_id(text: str) -> bool:
+    return bool(_ID.fullmatch(text))

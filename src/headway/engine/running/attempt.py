@@ -5,25 +5,36 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from functools import partial
-from typing import Any, NoReturn, TypeGuard
-from uuid import UUID
+from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
-from headway.core.clock import wall
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Moved, Outcome, Returned
 from headway.engine.running.batches import Batches
+from headway.engine.running.child import Prepare
+from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector, Overrides
 from headway.engine.running.job import Reason, Running, ended_by
-from headway.engine.running.outcomes import outcome_of, state_of
+from headway.engine.running.outcomes import outcome_of
 from headway.engine.running.processes import Processes
 from headway.engine.running.threads import Abandoned, Threads
 from headway.engine.running.transactional import Booked, Books
 from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
+
+
+class Isolate(Protocol):
+    """Runs a job in a child process. `started` is called when its handler begins, `note` with its
+    progress."""
+
+    def __call__(
+        self,
+        running: Running,
+        started: Callable[[], None],
+        note: Callable[[dict[str, Any]], None],
+    ) -> Awaitable[Outcome | Booked]: ...
 
 
 class Handlers:
@@ -36,12 +47,14 @@ class Handlers:
         processes: int,
         max_result: int,
         overrides: Overrides,
-        prepare_child: Callable[[], None],
+        prepare_child: Prepare,
         books: Books,
         stop: Callable[[str, Reason], None],
         note: Callable[[Claim, dict[str, Any]], None],
+        isolate: Isolate | None = None,
     ) -> None:
-        """`stop` is how a timeout stops a job, `note` where its progress goes."""
+        """`stop` is how a timeout stops a job, `note` where its progress goes, `isolate` runs a job in a
+        child process."""
         self._threads = Threads(threads)
         self._processes = Processes(processes, max_result, prepare_child)
         self._injector = Injector(overrides)
@@ -49,7 +62,12 @@ class Handlers:
         self._books = books
         self._stop = stop
         self._note = note
+        self._isolate = isolate
         self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
+
+    def hurry(self) -> None:
+        """There is no time left for handlers to end by themselves."""
+        self._threads.hurry()
 
     async def close(self) -> None:
         self._threads.close()
@@ -63,6 +81,9 @@ class Handlers:
             if running.reason is not None:
                 raise asyncio.CancelledError  # stopped before it began
             self._prepare(running)
+            if running.isolated and self._isolate is not None:
+                begin, note = partial(self._begin, running), partial(self._note, running.claim)
+                return await self._isolate(running, begin, note)
             arguments: dict[str, Any] = {}
             try:
                 if definition.flow is not None and definition.flow.state is not None:
@@ -76,7 +97,6 @@ class Handlers:
                     definition,
                     self._context(running),
                     running.claim,
-                    running.options,
                     lambda: self._begin(running),
                     partial(self._note, running.claim),
                 )
@@ -123,10 +143,10 @@ class Handlers:
         return outcome
 
     async def _settle_apart(self, running: Running, outcome: Returned | Moved) -> Outcome | Booked:
-        """Settles on a connection of its own what may have to wait for a transaction of someone else's:
-        in a batch it would hold up all the others."""
+        """Settle on a connection of its own what may have to wait for somebody's open transaction: in a
+        batch it would hold up all the others. Until there is such a connection the job can be stopped."""
+        lent = await self._books.lend_apart()
         running.settling = True
-        lent = await self._books.lend(sync=False)
         try:
             return await self._books.settle(lent, running.claim, outcome)
         except BaseException:
@@ -138,8 +158,8 @@ class Handlers:
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
         if not definition.dependencies:
-            return await self._handler(definition, arguments)
-        return await self._injected(definition, arguments, lambda: self._context(running))
+            return await self._handler([running], arguments)
+        return await self._injected([running], arguments, lambda: self._context(running))
 
     async def _call_batch(
         self, definition: Definition, together: Sequence[Running], items: list[Any]
@@ -148,19 +168,22 @@ class Handlers:
         arguments: dict[str, Any] = dict.fromkeys(definition.call_signature.parameters, items)
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = [self._context(one) for one in together]
-        return await self._injected(definition, arguments, partial(_no_context, definition))
+        return await self._injected(together, arguments, partial(_no_context, definition))
 
     async def _injected(
-        self, definition: Definition, arguments: dict[str, Any], context: Callable[[], Context]
+        self, together: Sequence[Running], arguments: dict[str, Any], context: Callable[[], Context]
     ) -> Any:
+        wanted = together[0].definition.dependencies
         async with AsyncExitStack() as stack:
-            arguments |= await self._injector.resolve(definition.dependencies, stack, context)
-            return await self._handler(definition, arguments)
+            arguments |= await self._injector.resolve(wanted, stack, context)
+            return await self._handler(together, arguments)
 
-    def _handler(self, definition: Definition, arguments: dict[str, Any]) -> Awaitable[Any]:
+    def _handler(self, together: Sequence[Running], arguments: dict[str, Any]) -> Awaitable[Any]:
+        """The call of a handler, for one job or for those of a batch."""
+        definition = together[0].definition
         if definition.executor == "async":
             return definition.function(**arguments)  # type: ignore[no-any-return]
-        return self._threads.call(definition.function, arguments)
+        return self._threads.call(definition.function, arguments, partial(_grace, together))
 
     def _prepare(self, running: Running) -> None:
         """The task's options, and the job's own where it brought some and the step has none."""
@@ -187,20 +210,11 @@ class Handlers:
 
     def _context(self, running: Running) -> Context:
         if running.context is None:
-            claim, timeout = running.claim, running.timeout
-            loop = asyncio.get_running_loop()
-            running.context = Context(
-                job_id=UUID(claim.id),
-                task=claim.task,
-                queue=claim.queue,
-                attempt=claim.attempt,
-                max_attempts=claim.max_attempts,
-                headers={} if claim.headers is None else codec.decode(claim.headers),
-                deadline=None if timeout is None else wall() + timedelta(seconds=timeout),
-                _note=partial(_note_from_any_thread, loop, partial(self._note, claim)),
-                _stopped=running.reason is not None,
-                step=claim.step,
-                state=state_of(running.definition, claim.carried),
+            claim, loop = running.claim, asyncio.get_running_loop()
+            note = partial(_note_from_any_thread, loop, partial(self._note, claim))
+            stopped = running.reason is not None
+            running.context = context_of(
+                claim, running.definition, running.timeout, note, stopped=stopped
             )
         return running.context
 
@@ -210,6 +224,14 @@ def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:
     return isinstance(outcome, Returned | Moved) and any(
         child.unique_key is not None for child in outcome.children or ()
     )
+
+
+def _grace(together: Sequence[Running]) -> float:
+    """Return the seconds that a plain function has to end by itself: none if it cannot know that it is
+    to stop, or if others may already run its jobs."""
+    looks = any(running.context is not None for running in together)
+    urgent = any(running.reason in ("lost", "shutdown") for running in together)
+    return together[0].definition.stop_grace_seconds if looks and not urgent else 0.0
 
 
 def _no_context(definition: Definition) -> NoReturn:

@@ -5,8 +5,9 @@ answer. So everything that can happen to a job happens to each of them: one that
 others stay. The call has a task of its own and is cancelled when nobody is left who wants its answer;
 then those who leave last wait until it has really ended, as a job waits for its own handler.
 
-One call of a task at a time. The last attempt of a job that failed before is called for alone, beside
-the others: no job fails for good because of another in its call.
+One call of a task at a time. The last attempt of a job that failed before has a call of its own, in
+parallel: no job fails for good because of another in its call. So does a suspect, a job that was running
+when its process died: it takes nobody with it if it is guilty.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Batches:
     async def outcome(self, running: Running, batch: Batch, item: Any) -> Outcome:
         """What the attempt of one job came to; CancelledError if it was stopped."""
         member = _Member(running, item, monotonic(), asyncio.get_running_loop().create_future())
-        if _is_last_chance(running.claim):
+        if _is_called_alone(running.claim):
             self._begin([member])
         else:
             self._join(member, batch)
@@ -187,8 +188,9 @@ class Batches:
             await asyncio.wait([call.task])
 
 
-def _is_last_chance(claim: Claim) -> bool:
-    return claim.attempt > 1 and claim.attempt >= claim.max_attempts
+def _is_called_alone(claim: Claim) -> bool:
+    is_last_chance = claim.attempt > 1 and claim.attempt >= claim.max_attempts
+    return is_last_chance or claim.crashes > 0
 
 
 def _wrong(definition: Definition, asked: int, got: str) -> Broke:

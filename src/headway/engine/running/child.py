@@ -1,4 +1,4 @@
-"""The inside of a child process that runs jobs: what `processes.py` talks to."""
+"""The inside of a child process that runs jobs: the other end of `processes.py`."""
 
 from __future__ import annotations
 
@@ -10,70 +10,121 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Generator, Mapping
 from multiprocessing.connection import Connection
-from typing import Any
-from uuid import UUID
+from typing import Any, Protocol
 
 from headway.core import codec, failure
-from headway.core.context import Context
+from headway.core.context import Note
 from headway.core.definition import Definition
-from headway.core.duration import seconds
-from headway.core.verdict import Broke, Moved, Returned
+from headway.core.verdict import Broke, Outcome, Raised
+from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector
-from headway.engine.running.outcomes import outcome_of, state_of
-from headway.errors import Fatal, InvalidInput, Snooze
+from headway.engine.running.outcomes import outcome_of
+from headway.engine.running.replies import Message, Reply, Request, encode, reply_of, request_in
+from headway.errors import ConfigError, InvalidInput
+from headway.store.rows import Claim
+
+Say = Callable[[Message], None]
 
 
-def serve(pipe: Connection, prepare: Callable[[], None]) -> None:
-    """Runs one job after another until the worker is gone; `prepare` comes before the first."""
+class Prepare(Protocol):
+    """Is sent to a child and called there before the first job."""
+
+    @property
+    def loads_app(self) -> bool:
+        """Whether the child gets the definitions of the whole app."""
+        ...
+
+    def __call__(self) -> Mapping[str, Definition]:
+        """Return the app's definitions by handler; none if the app cannot be loaded again."""
+        ...
+
+
+def serve(pipe: Connection, prepare: Prepare, max_result: int) -> None:
+    """Run tasks with `executor="process"`."""
+
+    def run(request: Request, definition: Definition, say: Say) -> None:
+        outcome = asyncio.run(
+            call(
+                definition,
+                request.claim,
+                request.timeout,
+                max_result,
+                lambda progress: say(Message(progress=progress)),
+            )
+        )
+        say(Message(reply=reply_of(outcome, definition.retry)))
+
+    attend(pipe, prepare, run)
+
+
+def attend(
+    pipe: Connection,
+    prepare: Prepare,
+    run: Callable[[Request, Definition, Say], None],
+) -> None:
+    """Run one job after another until the worker is gone. `run` says the reply."""
     # Ctrl-C reaches the whole group; the worker decides what becomes of its children.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    termination = _Termination()
+    signal.signal(signal.SIGTERM, termination.asked)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    prepare = functools.cache(prepare)  # again only if it failed
+    definitions = functools.cache(prepare)  # called again only if it failed
+    one_at_a_time = threading.Lock()
+
+    def say(message: Message) -> None:
+        with one_at_a_time:  # handlers may report progress from threads of their own
+            pipe.send_bytes(encode(message))
+
     with contextlib.suppress(EOFError, OSError):
         while True:
-            request = codec.decode(pipe.recv_bytes())
-            pipe.send_bytes(codec.encode({"begun": True}))
-            reply = asyncio.run(
-                _run(request, prepare, lambda p: pipe.send_bytes(codec.encode({"progress": p})))
-            )
-            pipe.send_bytes(codec.encode(reply))
+            received = pipe.recv_bytes()
+            with termination.put_off():
+                request = request_in(received)
+                try:
+                    definition = find(definitions(), request)
+                except BaseException as error:
+                    # It is not the job's fault, and another child may do better.
+                    say(Message(reply=Reply(error=failure.envelope_of(error), again=True)))
+                    continue
+                say(Message(begun=True))
+                run(request, definition, say)
 
 
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def find(definitions: Mapping[str, Definition], request: Request) -> Definition:
+    """Return the definition that runs a job: the app's, or else that of the module.
 
-
-async def _run(
-    request: dict[str, Any],
-    prepare: Callable[[], None],
-    note: Callable[[dict[str, Any]], None],
-) -> dict[str, Any]:
-    definition: Definition | None = None
-    try:
-        prepare()
-        definition = _find(request["module"], request["name"])
-        context = Context(
-            job_id=UUID(request["job_id"]),
-            task=definition.name,
-            queue=request["queue"],
-            attempt=request["attempt"],
-            max_attempts=request["max_attempts"],
-            headers=request["headers"],
-            deadline=request["deadline"] and datetime.fromisoformat(request["deadline"]),
-            _note=note,
-            step=definition.step,
-            state=state_of(definition, request["carried"]),
+    Raise ConfigError if neither has it.
+    """
+    if (known := definitions.get(request.claim.handler)) is not None:
+        return known
+    found: Any = importlib.import_module(request.module)
+    for part in request.name.split("."):
+        found = getattr(found, part, None)
+    definition = getattr(found, "definition", None)
+    if not isinstance(definition, Definition):
+        raise ConfigError(
+            f"the process for {request.claim.handler} cannot find it: {request.module} has no "
+            f"{request.name}; define the task where importing the app defines it too"
         )
+    return definition
+
+
+async def call(
+    definition: Definition,
+    claim: Claim,
+    timeout: float | None,
+    max_result: int,
+    note: Note,
+) -> Outcome:
+    """Return the outcome of a process task that is called here. Total."""
+    try:
         try:
-            arguments = definition.parameters.decode(codec.encode(request["input"]))
+            context = context_of(claim, definition, timeout, note)
+            arguments = definition.parameters.decode(claim.input)
         except InvalidInput as error:
-            return _failed(error, failure.INVALID_INPUT)
+            return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)
         if definition.context_parameter:
             arguments[definition.context_parameter] = context
         injector = Injector({})
@@ -83,57 +134,42 @@ async def _run(
                 result = definition.function(**arguments)
         finally:
             await injector.close()
-        return _reply(
-            outcome_of(definition, result, context, request["options"], request["most_bytes"])
-        )
-    except Snooze as snooze:
-        return _snoozed(snooze)
+        options: dict[str, Any] = {} if claim.options is None else codec.decode(claim.options)
+        return outcome_of(definition, result, context, options, max_result)
     except BaseException as error:
-        again = not isinstance(error, Fatal) and (
-            definition is None or definition.retry.covers(error)
-        )
-        return {"error": failure.envelope_of(error), "again": again}
+        return Raised(error)
 
 
-def _reply(outcome: Returned | Moved | Broke) -> dict[str, Any]:
-    if isinstance(outcome, Broke):
-        return {"error": outcome.error, "again": outcome.again}
-    reply: dict[str, Any] = {"children": outcome.children}
-    if outcome.carried is not None:
-        reply["carried"] = codec.Raw(outcome.carried)
-    if isinstance(outcome, Moved):
-        # The input travels by itself: it is JSON already.
-        move = outcome.advance
-        reply["input"] = codec.Raw(move.input)
-        reply["advance"] = {
-            "step": move.step,
-            "delay": move.delay,
-            "queue": move.queue,
-            "priority": move.priority,
-            "max_attempts": move.max_attempts,
-            "key": move.key,
-            "key_limit": move.key_limit,
-            "ordered": move.ordered,
-        }
-    else:
-        reply["result"] = codec.Raw(outcome.result)
-    return reply
+class _Termination:
+    """SIGTERM ends an idle child. A job is not interrupted by it.
+
+    A service manager may send it to the whole group. The worker drains then, and kills its children
+    when it wants them to end.
+    """
+
+    def __init__(self) -> None:
+        self._busy = False
+        self._asked = False
+
+    def asked(self, *_: Any) -> None:
+        self._asked = True
+        if not self._busy:
+            os._exit(0)
+
+    @contextlib.contextmanager
+    def put_off(self) -> Generator[None]:
+        """Let the job inside finish first."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+            if self._asked:
+                os._exit(0)
 
 
-def _snoozed(snooze: Snooze) -> dict[str, Any]:
-    try:
-        return {"snooze": seconds(snooze.delay, name="Snooze")}
-    except Exception as error:
-        return _failed(error)
-
-
-def _failed(error: BaseException, kind: str | None = None) -> dict[str, Any]:
-    return {"error": failure.envelope_of(error, kind), "again": False}
-
-
-def _find(module: str, name: str) -> Definition:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    definition: Definition = found.definition
-    return definition
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -12,17 +12,18 @@ from typing import Any
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
-from headway.core.verdict import CANCEL, RELEASE, Verdict, decide
+from headway.core.verdict import CANCEL, RELEASE, Broke, Verdict, decide
 from headway.engine.jobs.settler import Settler
 from headway.engine.running.attempt import Handlers
+from headway.engine.running.child import Prepare
 from headway.engine.running.invoke import Overrides
+from headway.engine.running.isolation import Isolation
 from headway.engine.running.job import Reason, Running
+from headway.engine.running.suspects import Suspects, later
 from headway.engine.running.transactional import Booked, Books
 from headway.store.rows import Claim
 
 log = logging.getLogger("headway.worker")
-
-_LATER = Verdict("snooze", delay=1.0)
 
 
 class Executor:
@@ -38,12 +39,14 @@ class Executor:
         processes: int,
         max_result: int,
         overrides: Overrides,
-        prepare_child: Callable[[], None],
+        prepare_child: Prepare,
         books: Books,
+        isolation: Isolation,
         on_end: Callable[[Definition], None],
         on_note: Callable[[], None],
     ) -> None:
-        """`on_end` is told of every slot that becomes free, `on_note` that there is progress to keep."""
+        """`isolation` runs suspects. `on_end` is told of every slot that becomes free, `on_note`
+        that there is progress to keep."""
         self._definitions = definitions
         self._settler = settler
         self._slots = slots
@@ -59,7 +62,9 @@ class Executor:
             books=books,
             stop=self.stop,
             note=self._note,
+            isolate=isolation.outcome,
         )
+        self._suspects = Suspects(isolation)
         self._running: dict[str, Running] = {}
         self._running_of = Counter[str]()
         self._taken = 0
@@ -72,7 +77,7 @@ class Executor:
 
     @property
     def free(self) -> int:
-        return self._slots - self._taken
+        return 0 if self._suspects.needs_quiet else self._slots - self._taken
 
     @property
     def dedicated(self) -> Mapping[str, int]:
@@ -81,11 +86,16 @@ class Executor:
 
     def free_of(self, queue: str) -> int:
         """The free slots of a queue that has some to itself."""
-        return self._dedicated[queue] - self._taken_of[queue]
+        return 0 if self._suspects.needs_quiet else self._dedicated[queue] - self._taken_of[queue]
 
     @property
     def running(self) -> Mapping[str, Running]:
         return self._running
+
+    def claims(self) -> list[Claim]:
+        """Return the claims of all jobs that run here, or wait for their step before to end."""
+        following = (one.next for one in self._running.values() if one.next is not None)
+        return [*(one.claim for one in self._running.values()), *following]
 
     def running_of(self, handler: str) -> int:
         return self._running_of[handler]
@@ -99,12 +109,21 @@ class Executor:
                 self._follow(before, claim)
                 continue
             running = Running(claim, self._definitions[claim.handler], now)
+            if claim.crashes and not self._suspects.take(running):
+                self._settler.add(claim, later())
+                continue
             self._running[claim.id] = running
             self._running_of[running.definition.handler] += 1
             self._take_slot(claim.queue, 1)
             running.task = loop.create_task(self._run(running))
         if self._running:
             self._idle.clear()
+
+    def stop_claim(self, claim: Claim, reason: Reason) -> None:
+        """Stop a job if it runs here by this very claim: another claim of the same job goes on."""
+        running = self._running.get(claim.id)
+        if running is not None and running.claim.number == claim.number:
+            self.stop(claim.id, reason)
 
     def stop(self, job_id: str, reason: Reason) -> None:
         """Stops a job, if it runs here: its handler is told, then cancelled."""
@@ -125,6 +144,8 @@ class Executor:
             self._give_back_next(running, RELEASE)
             if not (unstarted_only and running.started):
                 self.stop(running.claim.id, reason)
+        if not unstarted_only:
+            self._handlers.hurry()
 
     async def idle(self) -> None:
         """Returns when nothing runs."""
@@ -136,12 +157,23 @@ class Executor:
         return notes
 
     async def close(self) -> None:
+        self._suspects.close()
         await self._handlers.close()
 
     async def _run(self, running: Running) -> None:
         running.entered = True
         claim = running.claim
+        if running.alone and not await self._suspects.quiet(running, self._running):
+            self._end(running)
+            self._settler.add(claim, later())
+            return
         outcome = await self._handlers.outcome(running)
+        if running.isolated and not running.started and isinstance(outcome, Broke):
+            # The child did not get as far as the job, which is not to blame.
+            self._suspects.refuse(running, outcome)
+            self._end(running)
+            self._settler.add(claim, later())
+            return
         if isinstance(outcome, Booked):
             self._end(running)
             self._settler.count(claim, outcome.verdict)
@@ -152,6 +184,7 @@ class Executor:
             claim.attempt,
             claim.max_attempts,
             random.random(),
+            claim.crashes,
         )
         if verdict.kind != "succeed":
             _report(claim, verdict)
@@ -160,6 +193,7 @@ class Executor:
 
     def _end(self, running: Running) -> None:
         del self._running[running.claim.id]
+        self._suspects.ended(running)
         self._notes.pop(running.claim.id, None)
         if running.abandoned is None:
             self._free_slot(running)
@@ -182,7 +216,7 @@ class Executor:
             before.next = claim
         else:
             # Lost, given up by others and claimed again, while its old handler still winds down.
-            self._settler.add(claim, _LATER)
+            self._settler.add(claim, later())
 
     def _give_back_next(self, running: Running, verdict: Verdict) -> None:
         if running.next is not None:

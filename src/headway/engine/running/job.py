@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.retry import Retry
 from headway.core.verdict import Broke, Outcome, Raised, Stopped
+from headway.engine.health.block import Block
 from headway.engine.running.threads import Abandoned
 from headway.store.rows import Claim
 
@@ -31,6 +33,10 @@ class Running:
     """Its coroutine has begun: before that, cancelling it would end it without a verdict."""
     started: bool = False
     """The handler has begun."""
+    alone: bool = False
+    """It runs while nothing else does: a suspect that no child process can run."""
+    isolated: bool = False
+    """It runs in a child process: a process died while it ran, and nobody knows why."""
     task: asyncio.Task[None] | None = None
     reason: Reason | None = None
     """Why it is to stop, if it is."""
@@ -44,14 +50,20 @@ class Running:
     timer: asyncio.TimerHandle | None = None
     abandoned: asyncio.Future[Any] | None = None
     """Ends when a thread that would not stop does."""
+    blocked: Block | None = None
+    """The newest time in which the event loop did not turn while this ran."""
 
 
 def ended_by(running: Running, error: BaseException) -> Outcome:
     """The outcome of an attempt that ended with this exception."""
     if isinstance(error, Abandoned):
         running.abandoned = error.done
-    if isinstance(error, Abandoned | asyncio.CancelledError):
-        return _stopped(running) or Raised(error)
+    if isinstance(error, Abandoned | asyncio.CancelledError) and (outcome := _stopped(running)):
+        return outcome
+    if running.blocked is not None:
+        # Not in its message, by which errors are grouped: a note is shown below the traceback.
+        with suppress(Exception):
+            error.add_note(f"headway: {running.blocked.seen_by(running.claim.id)}")
     return Raised(error)
 
 
@@ -60,6 +72,8 @@ def _stopped(running: Running) -> Outcome | None:
     match running.reason:
         case "timeout":
             words = f"timed out after {in_words(running.timeout or 0)}"
+            if running.blocked is not None:
+                words += f"; {running.blocked.seen_by(running.claim.id)}"
             return Broke(failure.envelope(failure.TIMED_OUT, words), again=True)
         case "cancel":
             return Stopped("cancel")

@@ -1,7 +1,7 @@
-"""Tasks with `executor="process"`: a few child processes that can be killed.
+"""Child processes that run jobs and can be killed, and tasks with `executor="process"`.
 
 A child imports the module that defines the task, then runs one job at a time: a request in, notes of
-progress and one reply out, all JSON over a pipe. Stopping a job kills its child, and the next job
+progress and one reply out (`replies.py`). Stopping a job kills its child, and the next job
 gets a new one. A child ends by itself when its worker does, however that ended.
 """
 
@@ -12,30 +12,35 @@ import multiprocessing
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
 from typing import Any
 
-from headway.core import codec, failure
+from headway.core import failure
+from headway.core.clock import wall
 from headway.core.context import Context
 from headway.core.definition import Definition
-from headway.core.flow import Advance
-from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned
-from headway.engine.running.child import serve
-from headway.errors import Snooze
-from headway.store.documents import NewJob
+from headway.core.verdict import Outcome
+from headway.engine.running.child import Prepare, serve
+from headway.engine.running.replies import Message, Reply, Request, encode, message_in, outcome_in
+from headway.engine.running.transactional import Booked
+from headway.errors import ConfigError
 from headway.store.rows import Claim
 
-_CHILDREN = codec.Shape[list[NewJob]](list[NewJob])
 _spawn = multiprocessing.get_context("spawn")
 _DIES_WITHIN = 1.0
+_BEGINS_WITHIN = 60.0
+"""Seconds for a child to import the app. A child that needs longer hangs, and is killed."""
+_CHECK_EVERY = 1.0
+"""Seconds between two checks that a silent child is alive. Its pipe may be held open by a process that
+the handler forked."""
 
 
 class Child:
     """One child process and the pipe to it."""
 
-    def __init__(self, prepare: Callable[[], None]) -> None:
+    def __init__(self, serve: Callable[..., None], *args: Any) -> None:
+        """`serve` is called in the child with the other end of the pipe and `args`."""
         self.pipe, theirs = _spawn.Pipe()
-        self.process = _spawn.Process(target=serve, args=(theirs, prepare), daemon=True)
+        self.process = _spawn.Process(target=serve, args=(theirs, *args), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -44,132 +49,190 @@ class Child:
         self.process.join()
 
     def bury(self) -> None:
-        """Sees it dead and closes the pipe, once nobody reads from that any more."""
+        """Wait until it is dead and close the pipe. Blocks; nobody may read from the pipe any more."""
         self.process.join(_DIES_WITHIN)  # one that is dying by itself keeps its own exit code
         self.kill()
         self.pipe.close()
 
 
-class Processes:
+class Children:
     """At most `most` children, started when needed and kept for the next job."""
 
-    def __init__(self, most: int, max_result: int, prepare: Callable[[], None]) -> None:
-        """`prepare` is called in each child before it runs its first job."""
-        self._max_result = max_result
-        self._prepare = prepare
-        self._free = asyncio.Semaphore(most)
+    def __init__(self, most: int, start: Callable[[], Child]) -> None:
+        self._most = most
+        self._start = start
+        self._room = asyncio.Semaphore(most)
+        self._busy: set[Child] = set()
         self._idle: list[Child] = []
         self._waits = ThreadPoolExecutor(most, thread_name_prefix="headway-process")
+
+    @property
+    def free(self) -> int:
+        """How many more jobs could run now."""
+        return self._most - len(self._busy)
+
+    async def ask(self, request: Request, heard: Callable[[Message], None]) -> Reply:
+        """Return the reply of a child that runs this job. Cancelling it kills the child.
+
+        `heard` is called with every message before the reply. The reply says so if the child died.
+        """
+        encoded = encode(request)
+        async with self._room:
+            while True:
+                warm = bool(self._idle)
+                try:
+                    child = self._idle.pop() if warm else self._start()
+                except Exception as error:
+                    words = f"no process could be started for {request.claim.handler}: {error}"
+                    return _not_begun(words, error)
+                self._busy.add(child)
+                conversation = _Conversation(child, encoded)
+                try:
+                    reply = await self._reply(child, conversation, heard)
+                except Exception:  # it died, or what it says cannot be read
+                    await self._off_loop(child.bury)
+                    if not conversation.begun and warm:
+                        continue  # it died while it had nothing to do
+                    return _died(request.claim.handler, child.process.exitcode, conversation.begun)
+                finally:
+                    self._busy.discard(child)
+                self._idle.append(child)
+                return reply
+
+    def close(self) -> None:
+        """Kill all children."""
+        for child in [*self._idle, *self._busy]:
+            child.kill()
+        for child in self._idle:  # busy children are buried where their reply is awaited
+            child.bury()
+        self._idle.clear()
+        self._waits.shutdown(wait=False, cancel_futures=True)
+
+    async def _off_loop(self, function: Callable[[], None]) -> None:
+        """Call what blocks in a thread. The thread that held the conversation is free for it."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._waits, function)
+        except RuntimeError:  # the threads have ended, as the worker does
+            function()
+
+    async def _reply(
+        self, child: Child, conversation: _Conversation, heard: Callable[[Message], None]
+    ) -> Reply:
+        loop = asyncio.get_running_loop()
+        late = loop.call_later(_BEGINS_WITHIN, child.process.kill)
+
+        def hear(message: Message) -> None:
+            if message.begun:
+                late.cancel()
+            heard(message)
+
+        def tell(message: Message) -> None:
+            loop.call_soon_threadsafe(hear, message)
+
+        exchange = loop.run_in_executor(self._waits, conversation.hold, tell)
+        try:
+            return await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            child.process.kill()
+            await asyncio.wait([exchange])
+            exchange.exception()
+            await self._off_loop(child.bury)
+            raise
+        finally:
+            late.cancel()
+
+
+class Processes:
+    """Runs tasks with `executor="process"`."""
+
+    def __init__(self, most: int, max_result: int, prepare: Prepare) -> None:
+        """`prepare` is called in each child before it runs its first job."""
+        self._children = Children(most, lambda: Child(serve, prepare, max_result))
 
     async def call(
         self,
         definition: Definition,
         context: Context,
         claim: Claim,
-        options: dict[str, Any],
         started: Callable[[], None],
         note: Callable[[dict[str, Any]], None],
-    ) -> Outcome:
-        """The outcome of running a job in a child; cancelling it kills the child.
+    ) -> Outcome | Booked:
+        """Return the outcome of running a job in a child. Cancelling it kills the child.
 
-        `started` is called when a child is free for it.
+        `started` is called when a child begins with it.
         """
-        async with self._free:
-            started()
-            loop = asyncio.get_running_loop()
-            request = codec.encode(
-                {
-                    "module": definition.function.__module__,
-                    "name": definition.function.__qualname__,
-                    "input": codec.Raw(claim.input.encode()),
-                    "carried": claim.carried,
-                    "options": options,
-                    "most_bytes": self._max_result,
-                    "job_id": str(context.job_id),
-                    "queue": context.queue,
-                    "attempt": context.attempt,
-                    "max_attempts": context.max_attempts,
-                    "headers": dict(context.headers),
-                    "deadline": context.deadline and context.deadline.isoformat(),
-                }
-            )
-
-            def told(progress: dict[str, Any]) -> None:
-                loop.call_soon_threadsafe(note, progress)
-
-            while True:
-                warm = bool(self._idle)
-                child = self._idle.pop() if warm else Child(self._prepare)
-                conversation = _Conversation(child.pipe, request, told)
-                try:
-                    reply = await self._reply(child, conversation)
-                except (EOFError, OSError):
-                    child.bury()
-                    if warm and not conversation.begun:
-                        continue  # it died while it had nothing to do: no job's fault
-                    return Broke(_died(child.process.exitcode), again=True)
-                self._idle.append(child)
-                return self._outcome(reply)
-
-    async def _reply(self, child: Child, conversation: _Conversation) -> dict[str, Any]:
-        exchange = asyncio.get_running_loop().run_in_executor(self._waits, conversation.hold)
-        try:
-            return await asyncio.shield(exchange)
-        except asyncio.CancelledError:
-            child.kill()
-            await asyncio.wait([exchange])
-            exchange.exception()
-            child.bury()
-            raise
+        timeout = None if context.deadline is None else (context.deadline - wall()).total_seconds()
+        request = request_for(definition, claim, timeout)
+        return outcome_in(await self._children.ask(request, reporting(started, note)))
 
     def close(self) -> None:
-        for child in self._idle:
-            child.kill()
-            child.bury()
-        self._idle.clear()
-        self._waits.shutdown(wait=False, cancel_futures=True)
+        self._children.close()
 
-    def _outcome(self, reply: dict[str, Any]) -> Outcome:
-        """What a child's reply means. Whether to try again was decided where the exception lives."""
-        if "snooze" in reply:
-            return Raised(Snooze(reply["snooze"]))
-        if "error" in reply:
-            return Broke(reply["error"], again=reply["again"])
-        carried = codec.encode(reply["carried"]) if "carried" in reply else None
-        made = reply.get("children")
-        children = None if made is None else _CHILDREN.decode(codec.encode(made))
-        if "advance" in reply:
-            move = Advance(input=codec.encode(reply["input"]), **reply["advance"])
-            return Moved(move, carried, children)
-        return Returned(codec.encode(reply["result"]), carried, children)
+
+def request_for(definition: Definition, claim: Claim, timeout: float | None) -> Request:
+    """Return the request to run a claimed job."""
+    function = definition.function
+    return Request(claim, function.__module__, function.__qualname__, timeout)
+
+
+def reporting(
+    started: Callable[[], None], note: Callable[[dict[str, Any]], None]
+) -> Callable[[Message], None]:
+    """Return a listener to a child: it calls `started` when the job begins, `note` with its progress."""
+
+    def heard(message: Message) -> None:
+        if message.begun:
+            started()
+        if message.progress is not None:
+            note(message.progress)
+
+    return heard
 
 
 class _Conversation:
-    """A request and what a child says to it, held in a thread."""
+    """A request and a child's messages about it, held in a thread."""
 
-    def __init__(self, pipe: Connection, request: bytes, note: Callable[[Any], None]) -> None:
-        self._pipe = pipe
+    def __init__(self, child: Child, request: bytes) -> None:
+        self._child = child
         self._request = request
-        self._note = note
         self.begun = False
         """The child has taken the request up; before that, its death is not the job's doing."""
 
-    def hold(self) -> dict[str, Any]:
-        """The child's reply; EOFError or OSError if it died."""
-        self._pipe.send_bytes(self._request)
+    def hold(self, tell: Callable[[Message], None]) -> Reply:
+        """Return the child's reply. Raise EOFError or OSError if the child died."""
+        self._child.pipe.send_bytes(self._request)
         while True:
-            message: dict[str, Any] = codec.decode(self._pipe.recv_bytes())
-            self.begun = True
-            if "progress" in message:
-                self._note(message["progress"])
-            elif "begun" not in message:
-                return message
+            self._wait()
+            message = message_in(self._child.pipe.recv_bytes())
+            if message.reply is not None:
+                return message.reply
+            self.begun = self.begun or message.begun
+            tell(message)
+
+    def _wait(self) -> None:
+        """Return when there is something to read."""
+        pipe, process = self._child.pipe, self._child.process
+        while not pipe.poll(_CHECK_EVERY):
+            if process.exitcode is not None and not pipe.poll():
+                raise EOFError
 
 
-def _died(exitcode: int | None) -> failure.Envelope:
-    how = (
-        f"by {signal.Signals(-exitcode).name}"
-        if exitcode is not None and exitcode < 0
-        else f"with exit code {exitcode}"
+def _died(handler: str, exitcode: int | None, begun: bool) -> Reply:
+    how = f"with exit code {exitcode}"
+    if exitcode is not None and exitcode < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        how = f"by {names.get(-exitcode, f'signal {-exitcode}')}"
+    if begun:
+        words = f"the process that ran the job ended {how}"
+        return Reply(error=failure.envelope(failure.PROCESS_DIED, words), again=True)
+    return _not_begun(
+        f"the process for {handler} ended {how} before it had imported the task; its own words are on "
+        "standard error. A module that starts a worker does so under if __name__ == '__main__'"
     )
-    return failure.envelope(failure.PROCESS_DIED, f"the process that ran the job ended {how}")
+
+
+def _not_begun(words: str, cause: Exception | None = None) -> Reply:
+    """Return the reply for a job that never began: the environment is at fault, not the job."""
+    error = ConfigError(words)
+    error.__cause__ = cause
+    return Reply(error=failure.envelope_of(error), again=True)

@@ -1,7 +1,7 @@
 """Plain functions, each in a thread, and what can be done to stop one.
 
-A thread cannot be killed. It is asked (`ctx.cancelled`), then an exception is raised inside it, which
-ends any code that is not stuck in a call into C. One that does not end is abandoned: its job is
+A thread cannot be killed. It is asked (`ctx.cancelled`); after its grace an exception is raised in it,
+which ends any code that is not stuck in a call into C. One that does not end is abandoned: its job is
 settled, its slot stays taken until the thread is really done.
 """
 
@@ -15,13 +15,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from headway.errors import Interrupted
+
 T = TypeVar("T")
 
 _PATIENCE = 1.0
-
-
-class Interrupted(BaseException):
-    """Raised inside a handler's thread to stop it; not an Exception, so that it is not swallowed."""
 
 
 class Abandoned(Exception):
@@ -48,9 +46,16 @@ class Threads:
 
     def __init__(self, most: int) -> None:
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="headway-job")
+        self._asked: set[asyncio.Event] = set()
 
-    async def call(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        """The function's value. When cancelled, stops the thread first; `Abandoned` if it would not."""
+    async def call(
+        self,
+        function: Callable[..., Any],
+        arguments: dict[str, Any],
+        grace: Callable[[], float] = lambda: 0.0,
+    ) -> Any:
+        """Return the function's value. When cancelled, stop the thread first; raise `Abandoned` if it
+        would not. `grace` is how many seconds it has to end by itself."""
         call = _Call(function, arguments)
         submitted = self._pool.submit(contextvars.copy_context().run, call.run)
         running = asyncio.wrap_future(submitted)
@@ -59,12 +64,33 @@ class Threads:
         except asyncio.CancelledError:
             if submitted.cancel():
                 raise  # no thread had taken it up
-            call.interrupt()
-            await asyncio.wait([running], timeout=_PATIENCE)
+            if not await self._ended_by_itself(running, grace()):
+                call.interrupt()
+                await asyncio.wait([running], timeout=_PATIENCE)
             if not running.done():
                 raise Abandoned(running) from None
             running.exception()  # it was stopped; what it raised on its way out is not an outcome
             raise
+
+    def hurry(self) -> None:
+        """Interrupt the functions that are in their grace: there is no time left for it."""
+        for asked in self._asked:
+            asked.set()
+
+    async def _ended_by_itself(self, running: asyncio.Future[Any], grace: float) -> bool:
+        if grace <= 0:
+            return False
+        hurried = asyncio.Event()
+        self._asked.add(hurried)
+        running.add_done_callback(lambda _: hurried.set())
+        try:
+            async with asyncio.timeout(grace):
+                await hurried.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._asked.discard(hurried)
+        return running.done()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,32 +1,37 @@
 """Errors of the caller's library: those that only we can explain become ours.
 
-That is a schema that does not fit, and a unique key that is taken. Every other error reaches the caller
-as the library raises it: the transaction is theirs, and they may know how to meet it.
+That is a schema that does not fit, a unique key that is taken, and a right that is missing. Every
+other error reaches the caller as the library raises it: the transaction is theirs, and they may know
+how to meet it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
+from psycopg import errors as pg
+
 from headway.errors import HeadwayError, KeyTaken
 from headway.store.faults import KEY_TAKEN, SCHEMA_ERRORS, translate
+from headway.store.rights import DENIED
 
 
 @contextmanager
-def explained() -> Generator[None]:
-    """Raises ours in place of the library's, where there is one."""
+def explained(advice: Callable[[], str]) -> Generator[None]:
+    """Raise ours in place of the library's, where there is one. `advice` says what to do for a login
+    that may not do it."""
     try:
         yield
     except Exception as error:
-        if (ours := _ours(_at_the_root(error))) is None:
+        if (ours := _ours(_at_the_root(error), advice)) is None:
             raise
         raise ours from error
 
 
-def _ours(error: Any) -> HeadwayError | None:
+def _ours(error: Any, advice: Callable[[], str]) -> HeadwayError | None:
     state = _state(error)
     if state == KEY_TAKEN:
         # asyncpg keeps the server's words on the error itself, psycopg and psycopg2 in its `diag`.
@@ -35,6 +40,8 @@ def _ours(error: Any) -> HeadwayError | None:
             (diag.message_primary, diag.message_detail) if diag else (error.message, error.detail)
         )
         return KeyTaken(message, UUID(detail))
+    if state == DENIED:
+        return translate(pg.InsufficientPrivilege(str(error)), advice())
     for kind in SCHEMA_ERRORS:
         if state == kind.sqlstate:
             return translate(kind(str(error)))

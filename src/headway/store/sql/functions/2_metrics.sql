@@ -1,6 +1,6 @@
 -- How many jobs a queue holds in which state, and how many came to which end. Exact while the table of live
 -- jobs is short enough to be counted whole; else from indexes, read so far and no further, and from the
--- census (engine/census.py) for what is more than that. So the cost does not grow with the jobs that wait.
+-- census (maintenance/job_counts.py) for what is more than that. So the cost does not grow with the jobs that wait.
 
 create or replace function {schema}.count_live(wanted text)
 returns table (queue text, ready bigint, scheduled bigint, blocked bigint, running bigint, waiting bigint,

@@ -27,7 +27,7 @@ from {schema}.job
 union all
 select id, task, queue, step, {schema}.label(state), priority, attempt, max_attempts, run_at,
        created_at, started_at, finished_at, worker_id, input, result, error, headers,
-       {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), null, expires_at
+       {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed), progress, expires_at
 from {schema}.archive;
 
 create or replace view {schema}.queues as

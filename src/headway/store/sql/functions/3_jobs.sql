@@ -16,6 +16,42 @@ create or replace function {schema}.new_id() returns uuid language sql volatile 
     6, 112 + get_byte(uuid_send(gen_random_uuid()), 6) % 16), 'hex')::uuid
 $$;
 
+-- Whether text may name a queue, task, step or key: core/names.py has the same rule. Keys may have spaces at their
+-- ends. Most names are ASCII, which one pattern finds out. A database of another encoding than UTF-8 cannot hold the
+-- other characters, or does not know their codes.
+create or replace function {schema}.is_name(name text, longest integer default 200, trimmed boolean default true)
+returns boolean language sql stable parallel safe as $$
+  select char_length(name) <= longest and (name ~ '^[!-~]([ -~]*[!-~])?$' or name <> ''
+    and case pg_catalog.getdatabaseencoding() when 'UTF8'
+        then name !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]'
+             and (not trimmed or left(name, 1) || right(name, 1) !~ '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]')
+        else name !~ '[\x01-\x1f\x7f]' and (not trimmed or name !~ '^ | $') end)
+$$;
+
+-- Refuses jobs that no path of ours makes. A producer may call enqueue_jobs with anything, and one bad row must not
+-- stop a sweep or blind a reader (G8). The table has constraints for lengths, moments and numbers.
+create or replace function {schema}.check_jobs(given {schema}.new_job[]) returns void
+language plpgsql stable as $$
+declare
+  bad record;
+begin
+  select g.task, g.queue into bad from unnest(given) g
+  where not ({schema}.is_name(g.queue) and {schema}.is_name(g.task) and jsonb_typeof(g.input) = 'object')
+     or g.step <> '' and not {schema}.is_name(g.step)
+     or not {schema}.is_name(g.key, 602, false) or not {schema}.is_name(g.unique_key, 200, false)
+     or num_nonnulls(g.delay, g.ttl, g.period) > 0 and not (coalesce(g.delay, 0) between 0 and 3153600000
+          and coalesce(g.ttl, 0) between 0 and 3153600000 and coalesce(g.period, 0) between 0 and 3153600000)
+     or jsonb_typeof(g.options) <> 'object'
+     or g.headers is not null and (jsonb_typeof(g.headers) <> 'object' or g.headers @? '$.* ? (@.type() != "string")')
+  limit 1;
+  if found then
+    raise exception using errcode = 'invalid_parameter_value',
+      message = format('a job of task %L in queue %L has a name, duration, input, header or option that cannot be stored',
+        left(bad.task, 220), left(bad.queue, 220)),
+      hint = 'Make jobs with enqueue or enqueue_many, which say what is wrong.';
+  end if;
+end $$;
+
 -- Inserts jobs that have no unique key or one that is free; the ids that were new.
 -- Repeating it with the same ids makes nothing new while the jobs live (withdraw.sql covers the rest).
 -- No lock but the new rows': a caller's transaction may stay open as long as it likes.
@@ -86,14 +122,15 @@ returns boolean language sql volatile as $$
                         and d.due <= d.since and d.old_state <> 's'
                    then j.seq else nextval('{schema}.job_seq') end
     from due d where j.id = d.id
-    returning j.queue, j.priority, j.state, d.old_key, d.held and not j.holds as freed
+    returning j.queue, j.priority, j.state, d.held and not j.holds as freed
   ),
   rung as (
     select pg_notify(channel, case state when 'r' then 'ready ' || priority || ' ' || queue when 's' then 'later'
                               else 'blocked' end)
     from changed where channel is not null
     union all
-    select pg_notify(channel, 'room ' || old_key) from changed where freed and channel is not null
+    -- The job that this room could be found by has another key now: the leader scans all lines.
+    select pg_notify(channel, 'room') from changed where freed and channel is not null
   )
   select exists (select 1 from changed) from (select count(*) from rung) heard
 $$;
@@ -106,19 +143,22 @@ create or replace function {schema}.enqueue_jobs(jobs jsonb, channel text, momen
 returns table (asked uuid, id uuid) language plpgsql volatile as $$
 #variable_conflict use_column
 declare
-  plain {schema}.new_job[];
+  given {schema}.new_job[];
   call record;
   one {schema}.new_job;
   holder uuid;
 begin
-  select array_agg(g) into plain from jsonb_populate_recordset(null::{schema}.new_job, jobs) g
-  where g.unique_key is null;
-  if plain is not null then
-    perform {schema}.insert_jobs(plain, null, channel, moment);
-    if cardinality(plain) = jsonb_array_length(jobs) then
-      return;
-    end if;
+  if moment is not null and not has_table_privilege(session_user, '{schema}.job', 'insert') then
+    raise exception 'role % may not choose the moment of a job''s making', session_user
+      using errcode = 'insufficient_privilege';
   end if;
+  select array_agg(g) into given from jsonb_populate_recordset(null::{schema}.new_job, jobs) g;
+  perform {schema}.check_jobs(given);
+  if not exists (select 1 from unnest(given) g where g.unique_key is not null) then
+    perform {schema}.insert_jobs(given, null, channel, moment);
+    return;
+  end if;
+  perform {schema}.insert_jobs(array(select g from unnest(given) g where g.unique_key is null), null, channel, moment);
   for call in
     select g as job, given.place
     from (select document, nextval('{schema}.job_seq') as place from jsonb_array_elements(jobs) as e(document)
@@ -169,12 +209,13 @@ begin
   end loop;
 end $$;
 
--- Takes back jobs that are in the archive already; see moves/withdraw.sql.
+-- Takes back jobs that have ended already; see moves/withdraw.sql.
 create or replace function {schema}.withdraw_jobs(ids jsonb) returns setof uuid language sql volatile as $$
   delete from {schema}.job j
   using jsonb_array_elements_text(ids) as g(id)
   where j.id = g.id::uuid and j.claim = 0 and j.state in ('r', 's', 'b')
-    and exists (select 1 from {schema}.archive a where a.id = j.id)
+    and (exists (select 1 from {schema}.archive a where a.id = j.id)
+         or exists (select 1 from {schema}.unkept u where u.id = j.id))
   returning j.id
 $$;
 

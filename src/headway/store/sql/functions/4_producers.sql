@@ -8,28 +8,33 @@ begin
   raise exception using errcode = 'invalid_parameter_value', message = problem, hint = hint;
 end $$;
 
--- A name of a task, queue or step, as core/config.py takes it; keys may have spaces at their ends.
+-- A name of a task, queue or step; keys may have spaces at their ends.
 create or replace function {schema}.check_name(what text, name text, trimmed boolean default true) returns void
 language plpgsql as $$
 begin
-  if name = '' or char_length(name) > 200 or name ~ '[[:cntrl:]]'
-     or (trimmed and name ~ '^[[:space:]]|[[:space:]]$') then
+  if not {schema}.is_name(name, 200, trimmed) then
     perform {schema}.refuse(format('%s %L is not a name', what, left(name, 220)), format(
-      'Give %s 1 to 200 characters, no control characters%s.', what,
-      case when trimmed then ', and no spaces at its ends' else '' end));
+      'Give %s 1 to 200 printable characters%s.', what,
+      case when trimmed then ' without spaces at its ends' else '' end));
   end if;
 end $$;
 
-create or replace function {schema}.check_input(what text, given jsonb) returns void
+create or replace function {schema}.check_input(what text, given jsonb, headers jsonb default null) returns void
 language plpgsql as $$
 begin
   if jsonb_typeof(given) is distinct from 'object' then
     perform {schema}.refuse(format('%s is %s, not a JSON object', what, coalesce(jsonb_typeof(given), 'null')),
       'Name the arguments of the task: {"user_id": 1}. Pass {} for a task that takes none.');
   end if;
-  if octet_length(given::text) > 16777216 then
-    perform {schema}.refuse(format('%s is over 16 MiB of JSON', what),
+  if octet_length(given::text) + coalesce(octet_length(headers::text), 0) > 16777216 then
+    perform {schema}.refuse(format('%s is over 16 MiB of JSON%s', what, case when headers is not null then ', with its headers' end),
       'Store the data elsewhere and pass a reference to it.');
+  end if;
+  if given @? '$.** ? (@.type() == "number" && (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))' then
+    perform {schema}.refuse(format('%s has a number that no double holds', what), 'Pass it as text.');
+  end if;
+  if given @? 'strict $.**{200}' then
+    perform {schema}.refuse(format('%s is nested more than 200 levels deep', what), 'Store the data flatter.');
   end if;
 end $$;
 
@@ -79,14 +84,16 @@ begin
   end if;
   select string_agg(quote_literal(name), ', ') into unknown from jsonb_object_keys(given) name
   where name not in ('id', 'task', 'step', 'input', 'queue', 'delay', 'at', 'priority', 'max_attempts', 'ttl', 'headers',
-    'concurrency_key', 'concurrency_limit', 'ordered', 'unique_key', 'on_taken', 'scope', 'period', 'limit_key');
+    'concurrency_key', 'concurrency_limit', 'ordered', 'unique_key', 'on_taken', 'scope', 'period', 'limit_key',
+    'no_keys');
   if unknown is not null then
     perform {schema}.refuse(format('a job has no %s', unknown),
       'The names are those of the parameters of enqueue; what the task is called with goes into "input".');
   end if;
   select * into call from jsonb_to_record(given) as c(id uuid, task text, step text, input jsonb, queue text,
     at timestamptz, priority integer, max_attempts integer, headers jsonb, concurrency_key text,
-    concurrency_limit integer, ordered boolean, unique_key text, on_taken text, scope text, limit_key text);
+    concurrency_limit integer, ordered boolean, unique_key text, on_taken text, scope text, limit_key text,
+    no_keys boolean);
   delay := {schema}.seconds_of('delay', given -> 'delay');
   ttl := {schema}.seconds_of('ttl', given -> 'ttl');
   period := {schema}.seconds_of('period', given -> 'period');
@@ -101,7 +108,7 @@ begin
     perform {schema}.refuse(format('task %L, step %L: a / parts a flow from its step', call.task, call.step),
       'Give the flow as the task, and where it starts as the step.');
   end if;
-  perform {schema}.check_input('input', coalesce(call.input, '{}'));
+  perform {schema}.check_input('input', coalesce(call.input, '{}'), call.headers);
   if delay is not null and call.at is not null then
     perform {schema}.refuse('delay and at both say when', 'Give one of them.');
   end if;
@@ -150,6 +157,13 @@ begin
   call.step := coalesce(call.step, known.first_step, '');
   if call.step <> '' then
     select * into stood from {schema}.task t where t.name = call.task || '/' || call.step;
+  end if;
+  -- Only the task's code can make its keys. A job without them would run twice, out of order, or beyond its limit.
+  select string_agg(key, ' and ') into unknown from unnest(coalesce(stood.keys, known.keys)) key
+  where given ->> key is null;
+  if unknown is not null and not coalesce(call.no_keys, false) then
+    perform {schema}.refuse(format('task %s makes its %s in its code, and none is given', call.task, unknown),
+      format('Enqueue it from Python (headway job enqueue --app), or give %s. For a job without: no_keys => true.', unknown));
   end if;
   -- For the steps that come later: what the call chose, as headway/calls.py keeps it.
   options := jsonb_strip_nulls(jsonb_build_object(
@@ -210,21 +224,24 @@ begin
 end $$;
 
 drop function if exists {schema}.enqueue(text, jsonb, text, interval, timestamptz, integer, integer, interval, jsonb,
-  text, integer, boolean, text, text, text, interval, uuid, text);
+  text, integer, boolean, text, text, text, interval, uuid, text),
+  {schema}.enqueue(text, jsonb, text, interval, timestamptz, integer, integer, interval, jsonb,
+  text, integer, boolean, text, text, text, interval, uuid, text, text);
 create or replace function {schema}.enqueue(
   task text, input jsonb default '{}', queue text default null, delay interval default null,
   at timestamptz default null, priority integer default null, max_attempts integer default null,
   ttl interval default null, headers jsonb default null, concurrency_key text default null,
   concurrency_limit integer default null, ordered boolean default null, unique_key text default null,
   on_taken text default 'skip', scope text default 'unfinished', period interval default null,
-  id uuid default null, step text default null, limit_key text default null) returns uuid
+  id uuid default null, step text default null, limit_key text default null, no_keys boolean default null)
+returns uuid
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   select made from {schema}.enqueue_many(jsonb_build_array(jsonb_build_object(
     'task', task, 'step', step, 'input', input, 'queue', queue, 'delay', extract(epoch from delay),
     'at', at, 'priority', priority, 'max_attempts', max_attempts, 'ttl', extract(epoch from ttl), 'headers', headers,
     'concurrency_key', concurrency_key, 'concurrency_limit', concurrency_limit, 'ordered', ordered,
     'unique_key', unique_key, 'on_taken', on_taken, 'scope', scope, 'period', extract(epoch from period),
-    'id', id, 'limit_key', limit_key))) made
+    'id', id, 'limit_key', limit_key, 'no_keys', no_keys))) made
 $$;
 
 create or replace view {schema}.inbox as
@@ -232,7 +249,8 @@ select null::text as task, null::jsonb as input, null::text as queue, null::inte
        null::timestamptz as at, null::integer as priority, null::integer as max_attempts, null::interval as ttl,
        null::jsonb as headers, null::text as concurrency_key, null::integer as concurrency_limit,
        null::boolean as ordered, null::text as unique_key, null::text as on_taken, null::text as scope,
-       null::interval as period, null::uuid as id, null::text as step, null::text as limit_key
+       null::interval as period, null::uuid as id, null::text as step, null::text as limit_key,
+       null::boolean as no_keys
 where false;
 
 create or replace function {schema}.take_from_inbox() returns trigger
@@ -240,7 +258,7 @@ language plpgsql as $$
 begin
   new.id := {schema}.enqueue(new.task, new.input, new.queue, new.delay, new.at, new.priority, new.max_attempts,
     new.ttl, new.headers, new.concurrency_key, new.concurrency_limit, new.ordered, new.unique_key, new.on_taken,
-    new.scope, new.period, new.id, new.step, new.limit_key);
+    new.scope, new.period, new.id, new.step, new.limit_key, new.no_keys);
   return new;
 end $$;
 
@@ -271,6 +289,7 @@ comment on column {schema}.inbox.concurrency_key is 'Only so many jobs of one ke
 comment on column {schema}.inbox.concurrency_limit is 'How many; 1 if left open.';
 comment on column {schema}.inbox.ordered is 'Whether jobs of the key run in the order of their making, also through retries.';
 comment on column {schema}.inbox.limit_key is 'The key under the task''s own limit, where that is by key: Limit(key=...).';
+comment on column {schema}.inbox.no_keys is 'Whether to make a job without the keys that the task''s code would give it.';
 comment on column {schema}.inbox.unique_key is 'Of jobs of one task with this key only one is there at a time.';
 comment on column {schema}.inbox.on_taken is 'When it is taken: skip (return the job that has it), replace (its input and moment), reject (an error).';
 comment on column {schema}.inbox.scope is 'How long it is taken: while the job is unfinished, or while it is waiting to be claimed.';

@@ -5,9 +5,10 @@
 -- plan made while the table was short is kept by their session, and would walk a long one. What is about one
 -- job turns off those joins, too, that read a table to its end.
 
+drop function if exists {schema}.claim(text, integer, interval, text[]);
 create or replace function {schema}.claim(
   queue text, count integer default 1, lease interval default '30 s', tasks text[] default null)
-returns table (id uuid, claim integer, task text, step text, attempt integer, max_attempts integer,
+returns table (id uuid, claim bigint, task text, step text, attempt integer, max_attempts integer,
                priority integer, input jsonb, headers jsonb, carried jsonb, key text)
 language plpgsql volatile set enable_seqscan = off as $$
 #variable_conflict use_column
@@ -86,7 +87,7 @@ begin
       return next;
       claimed := claimed + 1;
       if taken.opens then                       -- when it commits
-        perform pg_notify('{plain}_work', 'room ' || taken.key);
+        perform pg_notify('{plain}_work', 'room ' || taken.id);
       end if;
     end loop;
     exit when claimed >= _room;
@@ -98,9 +99,14 @@ end $$;
 
 -- The job, locked, if the claim is current; a row of nulls if it is not. Whoever is about to take the claim
 -- away is waited for.
-create or replace function {schema}.held(job_id uuid, number integer) returns {schema}.job
+create or replace function {schema}.held(job_id uuid, number bigint) returns {schema}.job
 language sql volatile as $$
   select * from {schema}.job where id = job_id and claim = number and state = 'x' for update
+$$;
+
+create or replace function {schema}.asked_to_stop(id uuid) returns boolean
+language sql stable as $$
+  select exists (select 1 from {schema}.stop_request r where r.job_id = asked_to_stop.id)
 $$;
 
 -- After a claim was settled: hands on the room that it freed, and forgets the consumer with its last job.
@@ -113,7 +119,7 @@ begin
   select * into stands from {schema}.job j where j.id = was.id;
   freed := was.holds and not (coalesce(stands.holds, false) and stands.key is not distinct from was.key);
   if freed then
-    perform pg_notify('{plain}_work', 'room ' || was.key);
+    perform pg_notify('{plain}_work', 'room ' || was.id);
   end if;
   if freed or stands.state = 'b' then
     perform {schema}.admit_keys(jsonb_build_array(was.key, stands.key));
@@ -133,6 +139,7 @@ declare
   _now timestamptz := clock_timestamp();
   _channel text := '{plain}_work';
   _done text := '{plain}_done';
+  _careful boolean := true;                     -- the row is locked, by us
   _verdicts jsonb := jsonb_build_array(jsonb_build_object(
     'i', was.id, 'c', was.claim, 's', final, 'o', result, 'e', error));
   answer record;
@@ -141,7 +148,7 @@ begin
   for answer in
     {move finish}
   loop
-    held := held and not answer.lost;
+    held := held and answer.id is null;
   end loop;
   if held then
     perform {schema}.after_claim(was);
@@ -158,11 +165,12 @@ declare
   _channel text := '{plain}_work';
   _worker bigint := was.worker_id;
   _verdicts jsonb := jsonb_build_array(jsonb_build_object(
-    'i', was.id, 'c', was.claim, 'd', delay, 'b', given_back, 'f', keeps_place, 'e', error));
+    'i', was.id, 'c', was.claim, 'd', delay, 'b', given_back, 'f', keeps_place, 'k', case when keeps_place then 0 end,
+    'e', error));
   answer record;
   held boolean := true;
 begin
-  if was.cancelling then                        -- it must not run again
+  if {schema}.asked_to_stop(was.id) then        -- it must not run again
     return {schema}.finish_claim(was, 'c', null,
       jsonb_build_object('type', 'Cancelled', 'message', 'cancelled while it ran'));
   end if;
@@ -177,11 +185,11 @@ begin
   return held;
 end $$;
 
-create or replace function {schema}.extend(id uuid, claim integer, lease interval default '30 s') returns boolean
+create or replace function {schema}.extend(id uuid, claim bigint, lease interval default '30 s') returns boolean
 language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   job_id uuid := id;
-  number integer := claim;
+  number bigint := claim;
 begin
   if lease is null or lease not between interval '1 s' and interval '1 day' then
     perform {schema}.refuse(format('lease %s is not between a second and a day', lease),
@@ -191,12 +199,12 @@ begin
   update {schema}.worker w
   set seen_at = clock_timestamp(), expires_at = greatest(w.expires_at, clock_timestamp() + lease)
   from {schema}.job j
-  where j.id = job_id and j.claim = number and j.state = 'x' and not j.cancelling
+  where j.id = job_id and j.claim = number and j.state = 'x' and not {schema}.asked_to_stop(j.id)
     and w.id = j.worker_id and w.version = 'sql' and w.expires_at > clock_timestamp();
   return found;
 end $$;
 
-create or replace function {schema}.complete(id uuid, claim integer, result jsonb default null) returns boolean
+create or replace function {schema}.complete(id uuid, claim bigint, result jsonb default null) returns boolean
 language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
@@ -205,7 +213,7 @@ begin
 end $$;
 
 create or replace function {schema}.fail(
-  id uuid, claim integer, message text, again boolean default true, delay interval default null) returns boolean
+  id uuid, claim bigint, message text, again boolean default true, delay interval default null) returns boolean
 language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
@@ -215,7 +223,7 @@ begin
   if was.id is null then
     return false;
   end if;
-  if was.cancelling or (coalesce(again, true) and was.attempt < was.max_attempts) then
+  if {schema}.asked_to_stop(was.id) or (coalesce(again, true) and was.attempt < was.max_attempts) then
     -- As core/retry.py has it for a task that says nothing: doubling from a second to a minute.
     return {schema}.requeue_claim(was,
       coalesce(wait, least(60, 2 ^ least(was.attempt - 1, 6)) * (0.5 + random() / 2)), false, false, error);
@@ -223,7 +231,7 @@ begin
   return {schema}.finish_claim(was, 'f', null, error);
 end $$;
 
-create or replace function {schema}.release(id uuid, claim integer) returns boolean
+create or replace function {schema}.release(id uuid, claim bigint) returns boolean
 language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
@@ -231,7 +239,7 @@ begin
   return was.id is not null and {schema}.requeue_claim(was, 0, true, true, null);
 end $$;
 
-create or replace function {schema}.snooze(id uuid, claim integer, delay interval) returns boolean
+create or replace function {schema}.snooze(id uuid, claim bigint, delay interval) returns boolean
 language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   was {schema}.job := {schema}.held(id, claim);
@@ -244,7 +252,7 @@ begin
 end $$;
 
 create or replace function {schema}.advance(
-  id uuid, claim integer, step text, input jsonb default '{}', delay interval default null,
+  id uuid, claim bigint, step text, input jsonb default '{}', delay interval default null,
   carried jsonb default null) returns boolean
 language plpgsql volatile set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
@@ -267,7 +275,7 @@ begin
   if was.id is null then
     return false;
   end if;
-  if was.cancelling then                        -- it must not run again
+  if {schema}.asked_to_stop(was.id) then        -- it must not run again
     return {schema}.finish_claim(was, 'c', null,
       jsonb_build_object('type', 'Cancelled', 'message', 'cancelled while it ran'));
   end if;

@@ -33,7 +33,7 @@ begin
   end if;
   select jsonb_agg(key) into _keys from (
     select distinct key from jsonb_array_elements_text(wanted) k(key) where key is not null) k
-  where pg_try_advisory_xact_lock(hashtextextended('{schema}.key ' || key, 0));  -- as lock_keys.sql
+  where pg_try_advisory_xact_lock(hashtextextended('{schema}.key ' || key, 0::bigint));  -- as lock_keys.sql
   if _keys is null then
     return 0;
   end if;
@@ -61,10 +61,29 @@ declare
   line record;
   lines integer;
   roomy jsonb := '[]';
+  _worker bigint;                               -- null: jobs of all workers
+  _ids jsonb;
+  answer record;
   ignored text;
 begin
-  {move rescue}
-  into rescued, ended, ignored, ignored;
+  rescued := 0;
+  ended := 0;
+  for answer in
+    {move rescue}
+  loop
+    rescued := rescued + (answer.id is not null and answer.came_to = 'r')::integer;
+    ended := ended + (answer.id is not null and answer.came_to <> 'r')::integer;
+  end loop;
+  {write mark_limited}
+  into ignored;
+  select coalesce(jsonb_agg(waits.job_id), '[]') into _ids from (
+    {read asked}
+  ) waits;
+  for answer in
+    {move cancel}
+  loop
+    null;
+  end loop;
   {move expire}
   into expired, ignored;
   {move promote}
@@ -97,8 +116,16 @@ declare
   _now timestamptz := clock_timestamp();
   ignored bigint;
 begin
+  -- Workers do all of this, in transactions of their own; the caller's may stay open, with its locks (G14).
+  if {schema}.fleet_lives() then
+    return;
+  end if;
+  -- It may be called once a day: up to half a million rows must not wait for the next call.
+  for turn in 1..50 loop
+    exit when {schema}.empty_nets(_now) = 0;
+  end loop;
   {write partitions}
-  into ignored, ignored;
+  into ignored, ignored, ignored;
   {write forget}
   into ignored, ignored, ignored, ignored;
 end $$;
@@ -107,4 +134,4 @@ comment on function {schema}.sweep is
   'Takes back what lost workers held, ends what expired, makes ready what is due and what has room under its key: at '
   'most so many of each. For systems where no Headway worker lives; there claim() does it, too.';
 comment on function {schema}.prune is
-  'Makes the archive''s next partitions and drops those past retention: once a day where no Headway worker lives.';
+  'Makes the archive''s next partitions and drops those past retention: once a day where no Headway worker lives. Where one does, it does nothing.';

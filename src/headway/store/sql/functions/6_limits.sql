@@ -4,7 +4,7 @@
 create or replace function {schema}.per_second(rate text) returns double precision
 language plpgsql immutable as $$
 declare
-  parts text[] := regexp_match(lower(btrim(rate)),
+  parts text[] := regexp_match(lower(btrim(rate) collate "C"),
     '^(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*(s|sec|second|m|min|minute|h|hour|d|day)$');
   span double precision;
 begin
@@ -19,6 +19,12 @@ begin
   return parts[1]::double precision / span;
 end $$;
 
+-- The bucket of a queue's or task's rate. A user's key has no control characters, so it is never the same.
+create or replace function {schema}.bucket_of(kind text, name text) returns text
+language sql immutable parallel safe as $$
+  select chr(31) || kind || ' ' || name
+$$;
+
 -- How many may start now under a rate: what is in its bucket, where all tokens taken so far are earned again by
 -- `spent_until`. Null without a rate.
 create or replace function {schema}.tokens(
@@ -27,6 +33,24 @@ language sql immutable parallel safe as $$
   select case when rate is not null then greatest(0, floor(burst + 0.000001
     - rate * greatest(0, extract(epoch from spent_until - moment)::double precision)))::integer end
 $$;
+
+create or replace function {schema}.check_limit(
+  kind text, concurrency integer, rate double precision, burst integer) returns void
+language plpgsql stable as $$
+declare
+  fewest integer := (kind = 'keys')::integer;   -- a queue or a task may be shut by 0
+begin
+  if concurrency not between fewest and 1000000 then
+    perform {schema}.refuse(format('concurrency %s is not from %s to 1000000', concurrency, fewest),
+      'Leave it out for no limit of those that run at once.');
+  end if;
+  if rate not between 1e-6 and 1e6 then         -- nor is NaN
+    perform {schema}.refuse(format('rate %s is not from 0.000001 to 1000000 a second', rate), 'Leave it out for no rate.');
+  end if;
+  if burst not between 1 and 1000000 or (burst is null) <> (rate is null) then
+    perform {schema}.refuse(format('burst %s is not from 1 to 1000000 beside a rate', burst), 'Give both, or the rate alone.');
+  end if;
+end $$;
 
 create or replace function {schema}.set_limit(
   queue text default null, concurrency integer default null, rate text default null, burst integer default null,
@@ -42,21 +66,14 @@ declare
   _by text := by;
   _now timestamptz := clock_timestamp();
   _channel text := '{plain}_work';
-  fewest integer := (_kind = 'keys')::integer;  -- a queue or a task may be shut by 0
   ignored text;
 begin
-  if _concurrency not between fewest and 1000000 then
-    perform {schema}.refuse(format('concurrency %s is not from %s to 1000000', _concurrency, fewest),
-      'Leave it out for no limit of those that run at once.');
-  end if;
-  if _burst not between 1 and 1000000 or (_burst is not null and _rate is null) then
-    perform {schema}.refuse(format('burst %s is not from 1 to 1000000 beside a rate', _burst), 'Give both, or the rate alone.');
-  end if;
   if _rate is not null then
     _burst := coalesce(_burst, greatest(1, floor(_rate / 10))::integer);  -- as core/limits.py
   end if;
+  perform {schema}.check_limit(_kind, _concurrency, _rate, _burst);
   {write set_limit}
-  into ignored, ignored;
+  into ignored;
 end $$;
 
 create or replace function {schema}.reset_limit(
@@ -69,17 +86,12 @@ declare
   _channel text := '{plain}_work';
   answer record;
   was_set boolean := false;
-  ignored bigint;
 begin
   for answer in
     {write reset_limit}
   loop
     was_set := true;
   end loop;
-  if was_set then
-    {write mark_limited}
-    into ignored;
-  end if;
   return was_set;
 end $$;
 

@@ -32,20 +32,17 @@ create or replace function {schema}.cancel(id uuid) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
-  _id uuid := id;
+  _ids jsonb := jsonb_build_array(id);
   _channel text := '{plain}_work';
   _done text := '{plain}_done';
   _now timestamptz := clock_timestamp();
   answer record;
   cancelled boolean := false;
 begin
-  for try in 1 .. 20 loop
-    for answer in
-      {move cancel}
-    loop
-      cancelled := true;
-    end loop;
-    exit when cancelled or not exists (select 1 from {schema}.job j where j.id = _id);
+  for answer in
+    {move cancel}
+  loop
+    cancelled := true;
   end loop;
   return cancelled;
 end $$;

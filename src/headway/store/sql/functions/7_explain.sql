@@ -31,12 +31,25 @@ create or replace function {schema}.explain_running(job {schema}.job) returns se
 language plpgsql volatile as $$
 declare
   owner {schema}.worker;
+  held record;
 begin
   select * into owner from {schema}.worker w where w.id = job.worker_id;
   return next format('it has run for %s on worker %s%s, attempt %s of %s',
     {schema}.in_words(extract(epoch from clock_timestamp() - job.claimed_at)), job.worker_id,
     coalesce(' (' || owner.name || ')', ''), job.attempt, job.max_attempts);
-  if job.cancelling then
+  -- Which handler has which connection is not known to the server: they are named by their worker.
+  for held in
+    select w.pid as waiter, b.pid, b.application_name, b.state, b.query, clock_timestamp() - b.state_change as since
+    from pg_stat_activity w cross join lateral unnest(pg_blocking_pids(w.pid)) as blocking(pid)
+    left join pg_stat_activity b on b.pid = blocking.pid
+    where w.application_name = left('headway handlers of worker ' || job.worker_id || ' in {plain}', 63)
+  loop
+    return next format('a transaction of its worker (pid %s) waits for pid %s (%s): commit or roll that one back', held.waiter,
+      coalesce(held.pid::text, 'of a prepared transaction'),
+      concat_ws(', ', nullif(held.application_name, ''), held.state || ' for ' || {schema}.in_words(extract(epoch from held.since)),
+        '`' || left(regexp_replace(held.query, '\s+', ' ', 'g'), 200) || '`'));
+  end loop;
+  if {schema}.asked_to_stop(job.id) then
     return next 'it was asked to stop';
   end if;
   if owner.id is null or owner.expires_at <= clock_timestamp() then
@@ -90,7 +103,8 @@ begin
         return next;
       end if;
     end if;
-    token_in := extract(epoch from said.spent_until - clock_timestamp()) - (said.burst - 1) / said.rate;
+    select extract(epoch from b.spent_until - clock_timestamp()) - (said.burst - 1) / said.rate into token_in
+    from {schema}.bucket b where b.key = {schema}.bucket_of(said.kind, said.name) and b.rated_in = said.rated_in;
     if token_in > 0 then
       reason := format('%s may start the next in %s', about, {schema}.in_words(token_in));
       return next;

@@ -12,6 +12,7 @@ begin
   -- Pure, and part of the views.
   grant execute on function {schema}.label, {schema}.keys_of, {schema}.in_words to public;
   -- Whoever looks after partitions need not own the tables; whoever enqueues needs no right to them.
+  alter function {schema}.empty_nets security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.add_partitions security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.drop_partitions security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.withdraw_jobs security definer set search_path = pg_catalog, pg_temp;
@@ -41,7 +42,12 @@ begin
     to "{plain}_producer";
 
   grant select on {schema}.jobs, {schema}.queues, {schema}.controls to "{plain}_reader", "{plain}_operator";
-  grant execute on function {schema}.live_jobs, {schema}.metrics to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.live_jobs, {schema}.metrics, {schema}.measure to "{plain}_reader", "{plain}_operator";
+  -- The statements of Python's readers (sql/reads) read the tables: with `select` alone nobody writes or locks a row.
+  grant select on {schema}.job, {schema}.archive, {schema}.attempt, {schema}.worker, {schema}.duty, {schema}.task,
+    {schema}.control, {schema}.schedule, {schema}.stop_request, {schema}.drain_request
+    to "{plain}_reader", "{plain}_operator";
+  grant execute on function {schema}.reader_await to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.explain to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.purge, {schema}.move to "{plain}_operator";
   grant execute on function {schema}.retry, {schema}.cancel, {schema}.edit, {schema}.pause, {schema}.resume
@@ -51,6 +57,14 @@ begin
   grant select on {schema}.schedules to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.pause_schedule, {schema}.resume_schedule, {schema}.run_schedule
     to "{plain}_operator";
+  -- Python's operators (sql/calls). Who runs a schedule withdraws its job if a repetition made it a second time.
+  for given in
+    select p.oid::regprocedure as name from pg_catalog.pg_proc p
+    where p.pronamespace = '{schema}'::regnamespace and starts_with(p.proname, 'operator_')
+  loop
+    execute format('grant execute on function %s to "{plain}_operator"', given.name);
+  end loop;
+  grant execute on function {schema}.withdraw_jobs to "{plain}_operator";
 
   -- Partitions are reached through their parents; they come and go, and need no rights of their own.
   for given in

@@ -14,13 +14,13 @@ create table {schema}.job (
   claimed_at   timestamptz,                     -- of the newest claim
   expires_at   timestamptz,
   worker_id    bigint,
-  claim        integer not null default 0,      -- I3: the fencing number
+  claim        bigint not null default 0,       -- I3: the fencing number
   attempt      smallint not null default 0,
   max_attempts smallint not null,
   priority     smallint not null default 0,
   key_limit    smallint,                        -- how many of its key may hold room at once
+  crashes      smallint not null default 0,     -- how often its process died under it since it last ended an attempt
   state        "char" not null,
-  cancelling   boolean not null default false,  -- a running job was asked to stop
   holds        boolean not null default false,  -- I9: it has room under its key
   ordered      boolean not null default false,  -- it keeps that room from its first claim to its end
   until_claimed boolean not null default false, -- its unique key counts until it is first claimed
@@ -34,6 +34,13 @@ create table {schema}.job (
   headers      jsonb,
   progress     jsonb,
   carried      jsonb,                           -- a flow's state, from step to step
+  -- Cheap ones: they are evaluated at every claim, too. enqueue_jobs checks the rest, once.
+  constraint job_names check (octet_length(queue) between 1 and 800 and octet_length(task) between 1 and 800
+    and octet_length(step) <= 800 and octet_length(key) <= 2408 and octet_length(unique_key) <= 800),
+  constraint job_moments check (run_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'
+    and created_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'
+    and expires_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'),
+  constraint job_numbers check (max_attempts >= 1 and attempt >= 0 and key_limit >= 0 and crashes >= 0),
   constraint job_state check (state in ('r', 's', 'b', 'x', 'w')),
   constraint job_worker check ((state = 'x') = (worker_id is not null)),  -- I2
   constraint job_holds check (key is not null or not holds)               -- I9
@@ -77,10 +84,12 @@ create table {schema}.task (
   queue          text not null,
   priority       smallint not null,
   max_attempts   smallint not null,
+  max_crashes    smallint not null default 3,
   keep_succeeded interval,                      -- null: deleted at once
   keep_failed    interval,
   dead_letter    text,                          -- the queue where a failed job goes as a new one
-  on_failure     text                           -- the task that is called with the failure
+  on_failure     text,                          -- the task that is called with the failure
+  keys           text[] not null default '{}'   -- what its code makes of a call: unique_key, concurrency_key, limit_key
 );
 
 -- A job to be made, as enqueue_jobs takes it. Durations are seconds.
@@ -92,7 +101,9 @@ create type {schema}.new_job as (
   input jsonb, options jsonb, headers jsonb, carried jsonb
 );
 
--- Finished jobs, by the day until which they are kept: retention drops a partition, never a row.
+-- Finished jobs, by the day until which they are kept: retention drops a partition, not its rows. Jobs that are kept
+-- for longer than a quarter lie by month, for longer than three years by year, for good (98 years) in archive_rest.
+-- A day's partition never overlaps that of a month, because the length of the keeping comes first in the key.
 create table {schema}.archive (
   id           uuid not null,
   run_at       timestamptz not null,
@@ -102,7 +113,7 @@ create table {schema}.archive (
   kept_until   timestamptz not null,
   expires_at   timestamptz,
   worker_id    bigint,
-  claim        integer not null,
+  claim        bigint not null,
   attempt      smallint not null,
   max_attempts smallint not null,
   priority     smallint not null,
@@ -119,9 +130,15 @@ create table {schema}.archive (
   key          text,
   unique_key   text,
   carried      jsonb,
+  progress     jsonb,                           -- the last that its handler said, of its last attempt
   result       jsonb,
-  error        jsonb
-) partition by range (kept_until);
+  error        jsonb,
+  spilled      boolean                          -- moved from archive_other to archive_rest; null: it was not
+) partition by range ((case when spilled then 3
+                            when kept_until - finished_at <= interval '93 days' then 0
+                            when kept_until - finished_at <= interval '1100 days' then 1
+                            when kept_until - finished_at <= interval '36000 days' then 2
+                            else 3 end), kept_until);
 create index archive_id on {schema}.archive (id);
 
 -- One row for every attempt that failed, and for every step of a flow that was done.
@@ -131,23 +148,32 @@ create table {schema}.attempt (
   started_at   timestamptz,
   finished_at  timestamptz not null,
   worker_id    bigint,
-  claim        integer not null,
+  claim        bigint not null,
   attempt      smallint not null,
+  key_limit    smallint,                        -- with key and ordered: of a step, so that it can be gone back to
+  ordered      boolean,
   outcome      "char" not null,                 -- r(etried), f(ailed), c(ancelled), n(ext), d(one)
   task         text not null,
   queue        text not null,
   step         text not null,
   next_step    text,
   error        jsonb,
+  key          text,
   input        jsonb,                           -- of a step, so that it can be gone back to
-  carried      jsonb
-) partition by range (finished_at);
+  carried      jsonb,
+  spilled      boolean                          -- moved from attempt_other to attempt_rest; null: it was not
+) partition by range ((case when spilled then 3 else 0 end), finished_at);
 create index attempt_job on {schema}.attempt (job_id);
 create index attempt_failure on {schema}.attempt (failed_in) where outcome = 'f';
 
--- A net under the daily partitions: a day that nobody made a partition for loses nothing.
+-- A net under the partitions: a day that nobody made a partition for loses nothing. Attaching a partition scans the
+-- net under an exclusive lock, so it must be empty: sweeps move its rows to `_rest`, where they are deleted when over.
 create table {schema}.archive_other partition of {schema}.archive default;
 create table {schema}.attempt_other partition of {schema}.attempt default;
+create table {schema}.archive_rest partition of {schema}.archive for values from (3, minvalue) to (3, maxvalue);
+create table {schema}.attempt_rest partition of {schema}.attempt for values from (3, minvalue) to (3, maxvalue);
+create index archive_rest_kept on {schema}.archive_rest (kept_until);
+create index attempt_rest_finished on {schema}.attempt_rest (finished_at);
 
 -- One heartbeat row per process; low fillfactor keeps its updates on the page (HOT).
 create table {schema}.worker (
@@ -175,6 +201,36 @@ create table {schema}.queue (
   paused_by    text,
   pause_reason text
 );
+
+-- Requests to stop a job: read by the worker that runs it, and by the leader if it waits. A request is a row of its
+-- own, so that a transaction that asks and stays open holds no lock on the job. Two requests for one job do no harm.
+create table {schema}.stop_request (
+  job_id       uuid not null,
+  asked_at     timestamptz not null
+);
+create index stop_request_job on {schema}.stop_request (job_id);
+
+-- Requests to drain a worker, for the same reason not in the worker's row: its heartbeat never waits for them.
+create table {schema}.drain_request (
+  worker_id    bigint not null,
+  asked_at     timestamptz not null
+);
+
+-- Jobs that ended and were not kept, for an hour: a repeated enqueue of the same id makes nothing new.
+create table {schema}.unkept (
+  id           uuid primary key,
+  ended_at     timestamptz not null
+);
+create index unkept_ended on {schema}.unkept (ended_at);
+
+-- Tables without a primary key: under a publication of all tables nothing could be deleted from them (G16).
+-- Partitions have their own (add_partitions).
+alter table {schema}.archive_other replica identity full;
+alter table {schema}.archive_rest replica identity full;
+alter table {schema}.attempt_other replica identity full;
+alter table {schema}.attempt_rest replica identity full;
+alter table {schema}.stop_request replica identity full;
+alter table {schema}.drain_request replica identity full;
 
 -- Jobs whose result someone is waiting for; whoever ends the job removes the row and tells them.
 create table {schema}.awaited (

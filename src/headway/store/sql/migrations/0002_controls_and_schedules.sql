@@ -14,12 +14,13 @@ create table {schema}.control (
   concurrency  integer,                         -- running at once, in the whole fleet
   rate         double precision,                -- starts per second
   burst        integer,                         -- starts at once, if none was made for long
-  spent_until  timestamptz,                     -- when all tokens taken so far will have been earned
   rated_in     xid8 not null default pg_current_xact_id(),  -- the transaction that set the rate, which is known by it
   declared     jsonb,                           -- what the code says: concurrency, rate, burst
   changed_at   timestamptz,                     -- by a person; null: the limits are the declared ones
   changed_by   text,
   primary key (kind, name),
+  constraint control_name check (octet_length(name) between 1 and 2408),
+  constraint control_until check (paused_until between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'),
   constraint control_concurrency check (concurrency >= 0),
   constraint control_rate check (rate > 0 and burst > 0)
 ) with (fillfactor = 50);
@@ -30,12 +31,13 @@ drop view if exists {schema}.queues;                      -- made anew with the 
 drop function if exists {schema}.pause(text, text, text), {schema}.resume(text);
 drop table {schema}.queue;
 
--- Tokens of single keys; a row whose moment has passed says nothing and is swept away, nor does one of
--- another rate.
+-- Tokens of a rate: of one key, or of a queue or task (bucket_of). A row of another rate does not count, nor one
+-- whose moment has passed; a sweep deletes it. Only claims and admissions write here, never a person: an open
+-- transaction that changes a limit holds up no claim (G14).
 create table {schema}.bucket (
   key          text collate "C" primary key,
-  rated_in     xid8 not null,
-  spent_until  timestamptz not null
+  rated_in     xid8 not null,                   -- the rate that these tokens are of
+  spent_until  timestamptz not null             -- when all tokens taken so far will have been earned
 ) with (fillfactor = 50);
 create index bucket_spent on {schema}.bucket (spent_until);
 
@@ -87,13 +89,15 @@ create table {schema}.schedule (
   paused_by    text,
   pause_reason text,
   created_at   timestamptz not null,
-  changed_at   timestamptz not null
+  changed_at   timestamptz not null,
+  constraint schedule_ends check (ends_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00')
 ) with (fillfactor = 50);
 create index schedule_due on {schema}.schedule (next_at) where next_at is not null and paused_at is null;
 
 alter table {schema}.worker
-  add column draining boolean not null default false,   -- it was asked to stop
+  add column survived boolean not null default false,   -- its process lost the lease and lives: it registered anew
   add column listening boolean,                         -- it hears notifications; null: it has not said
+  add column trouble text,                              -- what is wrong with it; null: nothing
   add column schedules jsonb not null default '[]';     -- the names of those that its code declares
 
 -- How many jobs of a queue came to which end: a row for each settling, so that nobody waits for anybody, and
@@ -119,3 +123,7 @@ create table {schema}.census (
   taken_at     timestamptz not null,
   primary key (queue, state)
 );
+
+-- As in 0001: tables without a primary key.
+alter table {schema}.start replica identity full;
+alter table {schema}.tally replica identity full;

@@ -1,10 +1,10 @@
 -- failed | cancelled | expired -> ready | blocked, and scheduled -> the same: tried again on request.
 -- The job comes back whole, where it stood (or at `step`, an earlier one of its flow, with the input
--- that step had), with fresh attempts; its claim number goes on (I3) and its past attempts stay in
+-- and the concurrency key that step had), with fresh attempts; its claim number goes on (I3) and its past attempts stay in
 -- `attempt`. Its time to live ended with its first life. A unique key that another job has meanwhile
 -- is given up; where one is being taken at this moment the statement fails, and nothing has changed.
 with earlier as (
-  select step, input, carried from {schema}.attempt
+  select step, input, carried, key, key_limit, coalesce(ordered, false) as ordered from {schema}.attempt
   where job_id = %(id)s::uuid and step = %(step)s::text and input is not null
   order by finished_at desc, claim desc limit 1
 ),
@@ -19,11 +19,12 @@ made as (
     input, options, headers, key, key_limit, ordered, unique_key, until_claimed, carried)
   select id, coalesce(%(now)s, now()), created_at, claim,
          coalesce(t.max_attempts, b.max_attempts), coalesce(t.priority, b.priority),
-         case when key is not null then 'b'::"char" else 'r'::"char" end,
+         case when case when gone_back then e.key else b.key end is not null then 'b'::"char" else 'r'::"char" end,
          coalesce(t.queue, b.queue), task,
          case when gone_back then e.step else b.step end,
          case when gone_back then e.input else b.input end, options, headers,
-         key, key_limit, ordered,
+         case when gone_back then e.key else b.key end, case when gone_back then e.key_limit else b.key_limit end,
+         case when gone_back then e.ordered else b.ordered end,
          case when not exists (select 1 from {schema}.job o where o.task = b.task
                                and o.unique_key = b.unique_key
                                and (not o.until_claimed or o.claim = 0))
@@ -34,6 +35,10 @@ made as (
   left join earlier e on b.gone_back
   left join {schema}.task t on b.gone_back and t.name = b.task || '/' || e.step
   returning queue, priority, state
+),
+answered as (
+  -- A request to stop was about the life before.
+  delete from {schema}.stop_request r using back b where r.job_id = b.id
 ),
 hurried as (
   update {schema}.job

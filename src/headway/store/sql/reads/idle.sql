@@ -6,7 +6,9 @@ with closed as materialized (
   select kind, name from {schema}.control c
   where paused_at is not null and coalesce(paused_until > coalesce(%(now)s, now()), true)
      or kind in ('queue', 'task') and concurrency = 0
-     or kind in ('queue', 'task') and {schema}.tokens(rate, burst, spent_until, coalesce(%(now)s, now())) < 1
+     or kind in ('queue', 'task') and {schema}.tokens(rate, burst, (
+          select b.spent_until from {schema}.bucket b
+          where b.key = {schema}.bucket_of(kind, name) and b.rated_in = c.rated_in), coalesce(%(now)s, now())) < 1
 ),
 known as materialized (
   select handler from jsonb_array_elements_text(%(tasks)s::jsonb) as t(handler)

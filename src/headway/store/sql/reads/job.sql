@@ -3,11 +3,12 @@ select * from (
   select id, task, queue, step, state, priority, attempt, max_attempts, run_at, created_at,
          case state when 'x' then claimed_at end as started_at, null::timestamptz as finished_at,
          worker_id, input::text, null as result, null as error, headers::text, progress::text, expires_at,
-         cancelling, {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed)::text as keys, carried::text
+         state = 'x' and exists (select 1 from {schema}.stop_request r where r.job_id = job.id) as cancelling,
+         {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed)::text as keys, carried::text
   from {schema}.job where id = %(id)s::uuid
   union all
   select id, task, queue, step, state, priority, attempt, max_attempts, run_at, created_at, started_at,
-         finished_at, worker_id, input::text, result::text, error::text, headers::text, null, expires_at,
+         finished_at, worker_id, input::text, result::text, error::text, headers::text, progress::text, expires_at,
          false, {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed)::text, carried::text
   from {schema}.archive where id = %(id)s::uuid
 ) found

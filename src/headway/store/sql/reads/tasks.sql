@@ -1,2 +1,2 @@
--- What workers have declared: tasks, and steps of flows as `flow/step`.
-select name from {schema}.task order by name
+-- What workers have declared: tasks, and steps of flows as `flow/step`; each with its queue.
+select name, queue from {schema}.task order by name

@@ -1,13 +1,15 @@
--- What the code says of the limits of these handlers. It holds unless a person said otherwise; one that the
--- code no longer has is no longer declared. Only what changed is written, and nothing else is locked: a consumer
--- in SQL may hold a limit for long, and a worker that starts does not wait for it. What runs
--- already is counted by mark_limited.sql, in the same transaction.
-with given as (
+-- Writes down what the code says of the limits of these handlers.
+-- * It holds unless a person said otherwise. A limit that the code no longer has is no longer declared.
+-- * Only rows that change are written and locked. A row that a person's open transaction has is waited for
+--   half a second; then the worker goes on and tries again later (G14).
+-- * Jobs that run already are counted by mark_limited.sql, in the same transaction.
+with given as materialized (
   select kind, name, case when limits is not null and limits <> 'null' then limits end as limits
   from jsonb_to_recordset(%(limits)s::jsonb) as d(kind text, name text, limits jsonb)
 ),
 declared as materialized (
-  select g.* from given g left join {schema}.control c using (kind, name)
+  select g.*, set_config('lock_timeout', '500ms', true) as patience
+  from given g left join {schema}.control c using (kind, name)
   where g.limits is distinct from c.declared
 ),
 changed as (
@@ -21,8 +23,6 @@ changed as (
       concurrency = case when c.changed_at is null then excluded.concurrency else c.concurrency end,
       rate = case when c.changed_at is null then excluded.rate else c.rate end,
       burst = case when c.changed_at is null then excluded.burst else c.burst end,
-      spent_until = case when c.changed_at is not null or c.rate is not distinct from excluded.rate
-                         then c.spent_until end,
       rated_in = case when c.changed_at is not null or c.rate is not distinct from excluded.rate
                       then c.rated_in else excluded.rated_in end
   where c.declared is distinct from excluded.declared

@@ -1,9 +1,14 @@
--- Asks a live worker to drain: it hears of it at once, or finds it in its next heartbeat. Asked again, nothing
--- changes; of one that is gone, or of a consumer in SQL, which hears nothing, no row comes back.
-with asked as (
-  update {schema}.worker set draining = true
+-- Asks a live worker to drain: a request that its next heartbeat reads. Asked again, nothing changes.
+-- No row comes back if the worker is gone, or is a consumer in SQL, which reads no requests.
+-- The request is a row of its own, so that a transaction that stays open does not hold up the heartbeat (G14).
+with alive as (
+  select id from {schema}.worker
   where id = %(worker)s and version <> 'sql' and expires_at > coalesce(%(now)s, now())
-  returning id
+),
+asked as (
+  insert into {schema}.drain_request (worker_id, asked_at)
+  select id, coalesce(%(now)s, now()) from alive
+  where not exists (select 1 from {schema}.drain_request r where r.worker_id = alive.id)
 )
 select id, case when %(channel)s::text is not null then pg_notify(%(channel)s::text, 'drain ' || id)::text end
-from asked
+from alive

@@ -3,6 +3,6 @@
 -- itself take it (one round trip, no client in between). Always in one order, so that no two wait
 -- for each other.
 select count(pg_advisory_xact_lock(lock)) from (
-  select distinct hashtextextended('{schema}.key ' || key, 0) as lock
+  select distinct hashtextextended('{schema}.key ' || key, 0::bigint) as lock
   from jsonb_array_elements_text(%(keys)s::jsonb) as k(key)
   order by 1) in_order

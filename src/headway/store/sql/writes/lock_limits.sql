@@ -1,19 +1,24 @@
--- Before a claim, in the same round trip: these limits are ours until the transaction ends, and the claim,
--- whose snapshot is younger, sees everything that was claimed under them before. Which ones we have is said
--- in a setting of this transaction. One that somebody else has is left alone: their transaction may be open
--- for long (a consumer in SQL), and nobody waits for it with verdicts in hand.
--- Back come those that we have, and for how long all their tokens are spent. Asked once more behind the lock,
--- with `counting`, it says how many more may run: at least so many when the claim comes, as nobody but us can
--- start any. A claim that brought fewer did so for want of jobs, not of room.
-with ours as materialized (
-  select kind, name, concurrency, rate, burst,
-         greatest(0, extract(epoch from spent_until - coalesce(%(now)s, statement_timestamp())))::double precision as spent_for
+-- Locks limits before a claim, in the same round trip. The claim has a younger snapshot and sees everything that
+-- was claimed under these limits before.
+-- * The lock is advisory: a person who changes a limit in an open transaction has its row, not its lock (G14).
+-- * A limit that another claim has locked is skipped: its transaction may stay open (a consumer in SQL).
+-- * A setting of this transaction tells the claim which limits it has.
+-- * The answer has these limits, and for how long their tokens are spent.
+-- * Asked once more after the lock, with `counting`, it also says how many more may run: at least that many when
+--   the claim comes, because nobody else can start any. A claim that returns fewer found no more jobs.
+with asked as materialized (
+  select kind, name, concurrency, rate, burst, rated_in
   from {schema}.control
   where (concurrency is not null or rate is not null)
     and (kind = 'queue' and name in (select jsonb_array_elements_text(%(queues)s::jsonb))
          or kind = 'task' and name in (select jsonb_array_elements_text(%(tasks)s::jsonb)))
-  order by kind, name
-  for no key update skip locked
+),
+ours as materialized (
+  select kind, name, concurrency, rate, burst, greatest(0, extract(epoch from (
+           select b.spent_until from {schema}.bucket b
+           where b.key = {schema}.bucket_of(kind, name) and b.rated_in = asked.rated_in)
+         - coalesce(%(now)s, statement_timestamp())))::double precision as spent_for
+  from asked where pg_try_advisory_xact_lock(hashtextextended('{schema}.limit ' || kind || ' ' || name, 0::bigint))
 ),
 said as materialized (
   select set_config('headway.locked', coalesce(string_agg(kind || ' ' || name, chr(31)), ''), true) from ours

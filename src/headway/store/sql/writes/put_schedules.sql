@@ -5,19 +5,31 @@
 -- it writes only what is not there. What can never be due again is not put. In the order of their names, so
 -- that no two writers wait for each other. Now is when this statement began: what fell due since the caller's
 -- transaction did was fired by the schedule that was there, or by none.
+-- Only rows that change are locked. A worker waits half a second for one that a person's open transaction has, goes
+-- on, and tries again later (G14).
 with given as materialized (
   select d.*, coalesce(%(now)s, statement_timestamp()) as moment
   from jsonb_to_recordset(%(schedules)s::jsonb) as d(name text, task text, spec text, job jsonb, call jsonb,
     catch_up text, most integer, overlap text, jitter double precision, ends_at timestamptz, last timestamptz)
   where %(declared)s::boolean or coalesce(d.last > coalesce(%(now)s, statement_timestamp()), true)
 ),
+changed as materialized (
+  select g.name, g.task, g.spec, g.document as job, g.catch_up, g.most, g.overlap, g.jitter, g.ends_at, g.moment,
+         case when %(declared)s::boolean then set_config('lock_timeout', '500ms', true) end as patience
+  from (select *, coalesce(job, {schema}.prepare_job(call)) - 'id' - 'at' as document from given) g
+  left join {schema}.schedule s on s.name = g.name
+  where s.name is null
+     or not %(missing)s::boolean
+        and (s.owner, s.declared, s.task, s.spec, s.job, s.catch_up, s.most, s.overlap, s.jitter, s.ends_at)
+            is distinct from (%(owner)s::text, %(declared)s::boolean, g.task, g.spec, g.document, g.catch_up, g.most,
+              g.overlap, g.jitter, g.ends_at)
+),
 written as (
   insert into {schema}.schedule as s (name, owner, declared, task, spec, job, catch_up, most, overlap, jitter,
     ends_at, since, done_until, next_at, created_at, changed_at)
-  select name, %(owner)s::text, %(declared)s::boolean, task, spec,
-         coalesce(job, {schema}.prepare_job(call)) - 'id' - 'at', catch_up, most, overlap, jitter,
+  select name, %(owner)s::text, %(declared)s::boolean, task, spec, job, catch_up, most, overlap, jitter,
          ends_at, moment, moment, moment, moment, moment
-  from given order by name
+  from changed order by name
   on conflict (name) do update
   set owner = excluded.owner, declared = excluded.declared, task = excluded.task, spec = excluded.spec,
       job = excluded.job, catch_up = excluded.catch_up, most = excluded.most, overlap = excluded.overlap,

@@ -1,8 +1,13 @@
 -- Adds up what was tallied since the last time, so that there is one row of each queue and outcome, and
 -- forgets queues that nothing ended in for long. Those who settle only ever add rows: they wait for nobody.
--- In one order, so that two who do this at once wait for each other in no circle.
-with taken as (
-  delete from {schema}.tally where ctid = any (array(select ctid from {schema}.tally limit %(limit)s))
+-- One at a time: without the lock this does nothing. Its holder may be a consumer in SQL with an open
+-- transaction (G14).
+with turn as materialized (
+  select pg_try_advisory_xact_lock(hashtextextended('{schema}.tally', 0::bigint)) as ours
+),
+taken as (
+  delete from {schema}.tally where ctid = any (array(
+    select ctid from {schema}.tally where (select ours from turn) limit %(limit)s for update skip locked))
   returning queue, outcome, count
 ),
 added as (
@@ -14,7 +19,7 @@ added as (
 ),
 forgotten as (
   delete from {schema}.total t
-  where changed_at <= coalesce(%(now)s, now()) - interval '90 days'
+  where (select ours from turn) and changed_at <= coalesce(%(now)s, now()) - interval '90 days'
     and not exists (select 1 from taken k where k.queue = t.queue and k.outcome = t.outcome)
   returning count
 )

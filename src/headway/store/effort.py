@@ -1,0 +1,132 @@
+"""How long a call of the client may take, and when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg.errors import LockNotAvailable
+
+from headway.core.clock import monotonic
+from headway.store import blockers, rights
+from headway.store.blockers import Blocker, key_held, may_be_held_up
+from headway.store.faults import is_passing, translate, words
+from headway.store.statement import Statement
+
+GIVE_UP_AFTER = 30.0
+"""Seconds after which a call fails with `DatabaseUnavailable`: long enough for most failovers."""
+
+ANSWER_WITHIN = 15.0
+"""Seconds for the answer of one statement."""
+_SCAN_WITHIN = 120.0
+"""For statements that may read a whole queue or the archive."""
+_SCANS = frozenset(
+    {
+        "moves/purge",
+        "moves/transfer",
+        "reads/errors",
+        "reads/failures",
+        "reads/jobs",
+        "reads/matching",
+        "reads/metrics",
+        "reads/parked",
+        "reads/queues",
+        "reads/stranded",
+        "writes/retry",
+    }
+)
+_PAUSES = (0.05, 0.2, 0.5, 1.0)
+"""Seconds between tries; the last one repeats."""
+_NEARLY = 0.9
+"""Of the time that a statement waited: its blocker wrote before that."""
+_AT_LEAST = 1.0
+"""Seconds that a statement gets even if the caller's time is up."""
+
+
+class Answers(list[Any]):
+    """The answers of one call."""
+
+    repeated = False
+    """Whether the statements were sent more than once: an earlier try may have taken effect."""
+
+
+class Effort:
+    """One call: how often it was sent, and how long it may still take."""
+
+    __slots__ = (
+        "_answer_within",
+        "_bound",
+        "_sent_at",
+        "_statements",
+        "_tries",
+        "repeated",
+        "sent",
+        "until",
+    )
+
+    def __init__(
+        self,
+        statements: Sequence[Statement[Any]],
+        patience: float | None,
+        answer_within: float,
+        until: float | None,
+    ) -> None:
+        self._answer_within = answer_within
+        self._statements = statements
+        self._tries = 0
+        self._sent_at = monotonic()
+        self.sent = self.repeated = False
+        self._bound = until
+        mine = monotonic() + (GIVE_UP_AFTER if patience is None else patience)
+        self.until = mine if until is None else min(mine, until)
+        """Until when the server is tried to be reached. A scan that was sent may take longer."""
+
+    def seconds(self, statement: Statement[Any] | None) -> float:
+        """Return the seconds for the answer of a statement."""
+        scans = statement is not None and statement.name in _SCANS
+        within, until = (_SCAN_WITHIN, self._bound) if scans else (self._answer_within, self.until)
+        return within if until is None else min(within, max(until - monotonic(), _AT_LEAST))
+
+    def sending(self, on_repeat: Sequence[Statement[Any]]) -> Sequence[Statement[Any]]:
+        """Return the statements of this try."""
+        self.repeated, self.sent = self.sent, True
+        self._sent_at = monotonic()
+        return [*self._statements, *on_repeat] if self.repeated else self._statements
+
+    def answers(self, answers: list[Any]) -> Answers:
+        """Return the answers that the caller asked for."""
+        found = Answers(answers[: len(self._statements)])
+        found.repeated = self.repeated
+        return found
+
+    @property
+    def waits_for(self) -> str | None:
+        """What a statement may wait for that somebody's open transaction has."""
+        return next((each.waits_for for each in self._statements if each.waits_for), None)
+
+    def blockers(self, error: Exception) -> Statement[list[Blocker]] | None:
+        """Return the question who held it up, if it may have been held up and the answer matters."""
+        last = self.until <= monotonic()
+        if not may_be_held_up(error) or not (last or isinstance(error, LockNotAvailable)):
+            return None
+        return blockers.read((monotonic() - self._sent_at) * _NEARLY)
+
+    def after(
+        self, error: Exception, schema: str, login: str | None, held: Sequence[Blocker] = ()
+    ) -> float:
+        """Return the pause before the next try. Raise the error if it lasts, or if the time is up.
+
+        `held` are those who held it up. A unique key that an open transaction has is waited for once.
+        `login` is who was refused, if that was for want of rights.
+        """
+        left = self.until - monotonic()
+        if held and isinstance(error, LockNotAvailable) and self.waits_for and not held[0].whole:
+            raise key_held(self.waits_for, held) from error
+        if not is_passing(error) or left <= 0:
+            if held:
+                raise blockers.explain(words(error), held) from error
+            names = [statement.name for statement in self._statements]
+            raise translate(error, rights.advice(schema, login, names)) from error
+        pause = _PAUSES[min(self._tries, len(_PAUSES) - 1)]
+        self._tries += 1
+        return min(pause, left)

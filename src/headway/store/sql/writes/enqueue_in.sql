@@ -1,0 +1,10 @@
+-- As moves/enqueue.sql, on a connection of the caller's: makes nothing if that leads to another database than
+-- the app's. The first three columns say where it leads, as reads/place.sql does; at least one row comes back.
+select here.*, e.asked::text, e.id::text
+from (
+  select current_database()::text as database, extract(epoch from pg_postmaster_start_time())::text as server,
+         coalesce(host(inet_server_addr()) || ':' || inet_server_port(), 'a local socket') as address
+) here
+left join lateral {schema}.enqueue_jobs(
+  case when here.database = %(database)s::text and here.server = %(server)s::text then %(jobs)s::jsonb else '[]'::jsonb end,
+  %(channel)s::text, %(now)s::timestamptz) e on true

@@ -1,0 +1,129 @@
+"""Connections for user code in threads: the pool that threads share. See pool.py."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+import psycopg
+from psycopg import Connection, IsolationLevel
+
+from headway.core.clock import monotonic
+from headway.errors import StandbyRefused
+from headway.store.connect import (
+    CLIENT_SESSION,
+    CLIENT_TRANSACTION,
+    SyncLink,
+    Target,
+    refuse_standby,
+)
+from headway.store.faults import DRIVER_ERRORS
+from headway.store.limit import SyncLimit, tend
+from headway.store.pool import (
+    ABOUT,
+    AT_LEAST,
+    CONNECT_WITHIN,
+    END,
+    PREPARE_AFTER,
+    SESSION_LOCKS,
+    TRANSACTION_LOCKS,
+    Kept,
+    NoneFree,
+    Pool,
+)
+
+
+class SyncPool(Pool[SyncLink]):
+    """The connections that threads share."""
+
+    def __init__(self, target: Target, size: int) -> None:
+        super().__init__(target, size)
+        self._room = threading.Semaphore(size)
+        self._turn = threading.Lock()
+        tend(self)
+
+    @contextmanager
+    def connection(self, until: float | None = None) -> Generator[SyncLink, None, None]:
+        """As `AsyncPool.connection`."""
+        kept = self._take(monotonic() + CONNECT_WITHIN if until is None else until)
+        try:
+            yield kept.conn
+        finally:
+            self._keep(kept)
+            self._room.release()
+
+    def end_silent(self, conn: SyncLink) -> None:
+        """As `AsyncPool.end_silent`."""
+        if (silent := self._silent_ones(conn)) is not None:
+            conn.execute(END, silent)
+
+    def _take(self, until: float) -> Kept[SyncLink]:
+        if not self._room.acquire(timeout=max(until - monotonic(), 0)):
+            raise self._outage or NoneFree(self._size)
+        try:
+            return self._idle_one() or self._reach(until)
+        except BaseException:
+            self._room.release()
+            raise
+
+    @contextmanager
+    def transaction(self, conn: SyncLink) -> Generator[None, None, None]:
+        """A transaction with our settings: through a pooler nothing of the session holds."""
+        conn.execute(CLIENT_TRANSACTION)
+        try:
+            conn.execute(TRANSACTION_LOCKS, self._lock_timeout)
+            yield
+        except BaseException:
+            with suppress(psycopg.Error):
+                conn.rollback()
+            raise
+        conn.commit()
+
+    def _reach(self, until: float) -> Kept[SyncLink]:
+        until = max(until, monotonic() + AT_LEAST)
+        while True:
+            outage = self._outage
+            if outage is None:
+                kept = self._attempt(until)
+            else:
+                if not self._turn.acquire(timeout=max(until - monotonic(), 0)):
+                    raise outage
+                try:
+                    if self._outage is None:
+                        continue
+                    left, pause = until - monotonic(), self._next_at - monotonic()
+                    time.sleep(max(min(left, pause), 0))
+                    if left <= max(pause, 0):
+                        raise self._outage
+                    kept = self._attempt(until)
+                finally:
+                    self._turn.release()
+            if kept is not None:
+                return kept
+
+    def _attempt(self, until: float) -> Kept[SyncLink] | None:
+        try:
+            return self._reached(self._connect(until))
+        except (*DRIVER_ERRORS, StandbyRefused) as error:
+            self._met(error)
+            return None
+
+    def _connect(self, until: float) -> SyncLink:
+        conn = Connection.connect(self._dsn, **self._options(until))
+        try:
+            with SyncLimit(conn, self._left(until)):
+                row = conn.execute(ABOUT).fetchone()
+                assert row is not None
+                refuse_standby(row[0])
+                conn.isolation_level = IsolationLevel.READ_COMMITTED
+                if row[1] == conn.info.backend_pid:
+                    self._who[conn] = row[1], row[2]
+                    conn.execute(CLIENT_SESSION)
+                    conn.execute(SESSION_LOCKS, self._lock_timeout)
+                    conn.prepare_threshold = PREPARE_AFTER
+        except BaseException:
+            conn.pgconn.finish()
+            raise
+        return conn

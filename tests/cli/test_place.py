@@ -1,0 +1,165 @@
+"""B2: commands name the database they change, and none of them makes an embedded one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click.testing
+import pytest
+
+from headway import Headway
+from headway.cli.root import COMMANDS, root
+from tests.cli.conftest import APP
+from tests.support import DEADLINE
+
+_ID = "01a1ec46-d458-7000-8000-000000000000"
+
+CHANGES = {
+    "migrate": ["migrate"],
+    "job enqueue": ["job", "enqueue", "add", '{"a": 1, "b": 2}'],
+    "job enqueue --app": ["job", "enqueue", "add", '{"a": 1, "b": 2}', "--app", APP],
+    "job edit": ["job", "edit", _ID, "{}"],
+    "job retry": ["job", "retry", _ID],
+    "job cancel": ["job", "cancel", _ID],
+    "queue pause": ["queue", "pause", "mail"],
+    "queue resume": ["queue", "resume", "mail"],
+    "queue limit": ["queue", "limit", "mail", "--concurrency", "1"],
+    "queue purge": ["queue", "purge", "mail", "--yes"],
+    "queue move": ["queue", "move", "mail", "post", "--yes"],
+    "queue drain": ["queue", "drain", "mail"],
+    "schedule put": ["schedule", "put", "nightly", "add", "@every 1h"],
+    "schedule pause": ["schedule", "pause", "nightly"],
+    "schedule resume": ["schedule", "resume", "nightly"],
+    "schedule run": ["schedule", "run", "nightly"],
+    "schedule remove": ["schedule", "remove", "nightly"],
+    "worker-drain": ["worker-drain", "1"],
+}
+READS = {
+    "job list": ["job", "list"],
+    "job show": ["job", "show", _ID],
+    "job explain": ["job", "explain", _ID],
+    "queue list": ["queue", "list"],
+    "queue limits": ["queue", "limits"],
+    "queue metrics": ["queue", "metrics"],
+    "schedule list": ["schedule", "list"],
+    "schedule next": ["schedule", "next", "nightly"],
+    "errors": ["errors"],
+    "health": ["health"],
+    "worker-list": ["worker-list"],
+}
+WITHOUT_A_DATABASE = {"init", "config", "worker"}
+"""`worker` makes an embedded server; the others ask no database."""
+
+
+def _run(*words: str) -> click.testing.Result:
+    sys.modules.pop("tests.cli.shop", None)
+    return click.testing.CliRunner().invoke(root, words)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory without anything in it, and an environment that names no database."""
+    for name in ("HEADWAY_DATABASE_URL", "DATABASE_URL", "HEADWAY_ENV"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_b2_every_command_is_in_one_of_the_lists() -> None:
+    listed = {words.partition(" --")[0] for words in (*CHANGES, *READS)} | WITHOUT_A_DATABASE
+    context = click.Context(root)
+    there: set[str] = set()
+    for name in COMMANDS:
+        command = root.get_command(context, name)
+        inner = command.list_commands(context) if isinstance(command, click.Group) else []
+        there |= {f"{name} {each}" for each in inner} or {name}
+    assert there == listed
+
+
+@pytest.mark.parametrize("command", CHANGES)
+def test_b2_a_command_that_changes_something_names_the_database(
+    command: str, app: Headway, dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_DATABASE_URL", dsn)  # put back: `--app` with `--dsn` sets it
+    place = app.session.place
+    words = f"on host {place.host}, port {place.port}, database {place.database}, schema {schema}\n"
+    said = _run(*CHANGES[command], "--dsn", dsn, "--schema", schema, "--json")
+    assert said.exit_code in (0, 1), said.output
+    assert words in said.stderr
+    if said.stdout:
+        json.loads(said.stdout)
+
+
+@pytest.mark.parametrize("command", [*CHANGES, *READS])
+def test_b2_no_command_makes_an_embedded_database(command: str, nowhere: Path) -> None:
+    said = _run(*(CHANGES | READS)[command])
+    assert said.exit_code == 2, said.output
+    assert "no database is named, and there is no embedded one in .headway" in said.stderr
+    assert "DATABASE_URL" in said.stderr
+    assert "--dsn" in said.stderr
+    assert "start a worker" in said.stderr
+    assert list(nowhere.iterdir()) == []
+
+
+def test_b2_health_names_the_database(app: Headway, dsn: str, schema: str) -> None:
+    place = app.session.place
+    shown = _run("health", "--dsn", dsn, "--schema", schema)
+    assert f"host {place.host}, port {place.port}, database {place.database}" in shown.stdout
+    figures = json.loads(_run("health", "--dsn", dsn, "--schema", schema, "--json").stdout)
+    assert figures["database"] == {
+        "host": place.host,
+        "port": place.port,
+        "database": place.database,
+        "schema": schema,
+        "embedded": False,
+    }
+    away = _run("health", "--dsn", "host=127.0.0.1 port=1 dbname=app", "--schema", schema)
+    assert away.exit_code == 3
+    assert "host 127.0.0.1, port 1, database app, schema" in " ".join(away.stdout.split())
+
+
+@pytest.mark.embedded_only
+def test_b2_an_embedded_database_that_exists_is_used_and_named(nowhere: Path) -> None:
+    with Headway():
+        named = r"note: no database is named; using the EMBEDDED server at host \S+, port 5432, "
+        for words in (["queue", "pause", "mail"], ["queue", "list", "--json"], ["migrate"]):
+            said = _run(*words)
+            assert said.exit_code == 0, said.output
+            assert len(re.findall(named, said.stderr)) == 1
+            assert "on host" not in said.stderr
+            assert str(nowhere) in said.stderr or "/var/lib/headway" in said.stderr
+        health = json.loads(_run("health", "--json").stdout)
+        assert health["database"]["embedded"] is True
+        assert "the EMBEDDED server" in _run("health").stdout
+
+
+@pytest.mark.embedded_only
+def test_s21_data_of_another_version_alone_is_no_database(nowhere: Path) -> None:
+    (nowhere / ".headway" / "pg13").mkdir(parents=True)
+    said = _run("job", "list")
+    assert said.exit_code == 2
+    assert "there is no embedded one" in said.stderr
+    assert [path.name for path in (nowhere / ".headway").iterdir()] == ["pg13"]
+
+
+def test_s23_in_a_deleted_directory_commands_say_what_is_wrong(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    env = {k: v for k, v in os.environ.items() if k not in ("HEADWAY_DATABASE_URL", "DATABASE_URL")}
+    for words in ("queue list", "worker app:hw"):
+        done = subprocess.run(
+            ["sh", "-c", f'cd {gone} && rmdir {gone} && "$0" -m headway {words}', sys.executable],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+        )
+        gone.mkdir()
+        assert done.returncode == 2, done.stderr
+        assert "defect" not in done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,33 @@
+"""What a worker finds out about its lease and about the jobs that run there, and who may tell it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headway import Headway
+from tests.support import Running, eventually
+
+
+async def test_h5_one_look_tells_of_a_cancel_where_nobody_listens(
+    hw: Headway, start: Callable[..., Running]
+) -> None:
+    """Also of a job that began after the look before it: a third of the lease, not two."""
+    began = asyncio.Event()
+
+    @hw.task
+    async def long() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    worker = start(listen=False, lease="1h").worker
+    job = await long.enqueue()
+    await asyncio.wait_for(began.wait(), 60)
+    await job.cancel()
+    worker._stops._looked_at = 0.0  # a third of the lease has passed
+    worker._stops.wake()
+
+    async def ended() -> bool:
+        return (await job.status()).state == "cancelled"
+
+    await eventually(ended)

@@ -1,0 +1,1 @@
+"""One worker whose conversation with the database follows a script."""
