@@ -19,7 +19,7 @@ import psycopg
 from headway.errors import HeadwayError
 from tests.crash.proxy import Proxy, opening
 from tests.soak import strangers
-from tests.soak.world import RECOVERY, SCHEMA, Slot, World
+from tests.soak.world import SCHEMA, Slot, World
 
 Fault = Callable[..., Awaitable[None]]
 
@@ -279,7 +279,7 @@ class Storm:
                         chance = random.Random(self._chance.random())
                         group.create_task(self._until(storm_ends, faults, chance))
             self._world.ledger.say("it is calm")
-            await asyncio.sleep(min(RECOVERY, max(0.0, deadline - time.monotonic())))
+            await asyncio.sleep(min(self._world.recovery, max(0.0, deadline - time.monotonic())))
 
     async def _besiege(self, seconds: float) -> None:
         self._world.ledger.say("a siege")

@@ -26,8 +26,6 @@ SCHEMA = "soak"
 LEASE = 6.0
 LONG_LEASE = 100.0
 """For one worker of a long soak: an outage may be longer than a minute and shorter than this."""
-RECOVERY = 15.0
-"""How long a worker may take to be back at work after a fault has ended."""
 
 _TABLES = """
 create table {schema}.effect (job_id uuid not null, step text not null);
@@ -78,6 +76,9 @@ class World:
         self._proxies: list[Proxy] = []
         self._long = long
         self.slots: list[Slot] = []
+        self.recovery = 25.0 if long else 15.0
+        """How long a worker may take to be back at work after a fault has ended. A connection that
+        leads nowhere is noticed by a heartbeat: after the time between two and the time for an answer."""
         self.client: Proxy
 
     @property

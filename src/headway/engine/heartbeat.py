@@ -23,10 +23,18 @@ from headway.store import fleet
 from headway.store.link import Link
 from headway.store.statement import Statement
 
-BEATS_PER_LEASE = 3
+_BEATS_PER_LEASE = 3
+_LONGEST_REST = 10.0
+"""Seconds between beats at most, however long the lease is: a beat is also how a worker notices a
+connection that leads nowhere."""
 _MARGIN = 0.1
 _HINTED_EVERY = 0.1
 """Seconds between beats that somebody hints at: anybody can send hints."""
+
+
+def beat_every(lease: float) -> float:
+    """Return the seconds between two beats, which is also how long one may wait for its answer."""
+    return min(lease / _BEATS_PER_LEASE, _LONGEST_REST)
 
 
 class Lease(Protocol):
@@ -129,7 +137,7 @@ class Heartbeat(Service):
         self._owner.lead(found.duty)
         if found.draining:
             self._owner.drain()
-        rest = self._lease / BEATS_PER_LEASE
+        rest = beat_every(self._lease)
         if found.duty or found.duty_runs_for is None:
             return rest
         # Leadership whose holder went silent is taken over when its lease ends, not a beat later.

@@ -23,7 +23,7 @@ from headway.engine.claiming.planner import Claimer
 from headway.engine.claiming.slots import check_batches, slots_of
 from headway.engine.health.observers import Observers
 from headway.engine.health.state import Health
-from headway.engine.heartbeat import BEATS_PER_LEASE, Heartbeat
+from headway.engine.heartbeat import Heartbeat, beat_every
 from headway.engine.idle import IdleWatch
 from headway.engine.jobs.round_trip import Exchange
 from headway.engine.jobs.settler import Report
@@ -147,7 +147,7 @@ class Worker:
         self._notes = Notes(self._link, self._executor)
         self._links = [jobs_link, self._link, self._duties.admitting]
         # A beat that is not answered in time must leave time for another.
-        beats = Link(self._target, patience=max(1.0, lease / BEATS_PER_LEASE))
+        beats = Link(self._target, patience=max(1.0, beat_every(lease)))
         self._heartbeat = Heartbeat(
             beats,
             clock,

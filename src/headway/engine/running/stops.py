@@ -7,26 +7,26 @@ not there any more is lost, never cancelled (G2).
 from __future__ import annotations
 
 from headway.core.clock import monotonic
+from headway.engine.heartbeat import beat_every
 from headway.engine.running.executor import Executor
 from headway.engine.service import Service
 from headway.store import jobs
 from headway.store.link import Link
 from headway.store.rows import Claim
 
-LOOKS_PER_LEASE = 3
 _HINTED_EVERY = 0.05
 """Seconds between looks that somebody hints at: anybody can send hints."""
 
 
 class Stops(Service):
-    """Looks at the claims of everything that runs here, a few times per lease and when it hears of
-    a request."""
+    """Looks at the claims of everything that runs here, as often as the heart beats and when it hears
+    of a request."""
 
     def __init__(self, link: Link, executor: Executor, lease: float) -> None:
         super().__init__()
         self._link = link
         self._executor = executor
-        self._every = lease / LOOKS_PER_LEASE
+        self._every = beat_every(lease)
         self._looked_at = monotonic()
         self._asked_at = -_HINTED_EVERY
         self._hinted = set[str]()
