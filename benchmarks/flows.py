@@ -1,4 +1,4 @@
-"""Flows of five steps per second, beside the same work as raw SQL and beside peers.
+"""Flows of five steps per second, compared with the same work as raw SQL and with peers.
 
     .venv/bin/python -m benchmarks.flows [--flows 10000] [--rounds 3] [--peer absurd --peer dbos]
 
@@ -33,9 +33,9 @@ from benchmarks.measure import (
 from headway import Headway, Next
 from headway.core.flow import Advance
 from headway.core.verdict import Verdict
-from headway.store import fleet, jobs
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.documents import Ask, Settled, Share
-from headway.store.link import Link
+from headway.store.statements import fleet, jobs
 
 STEPS = 5
 _BATCH = 500
@@ -91,8 +91,8 @@ async def raw(dsn: str, count: int) -> Reading:
     """What the statements alone allow on one connection."""
     async with app(dsn) as hw:
         await fill(hw, count)
-        target, meter = hw.session.target, Meter(hw.dsn)
-        link = Link(target)
+        target, meter = hw._session.target, Meter(hw.dsn)
+        link = EngineConnection(target)
         steps = ["one", "two", "three", "four", "five"]
         known = tuple(f"five/{step}" for step in steps)
         worker = await link.run(fleet.register("raw", "-", 1, ["default"], known, 3600, None))

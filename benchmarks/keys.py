@@ -1,4 +1,4 @@
-"""Jobs per second with concurrency keys, and beside a long line of blocked ones.
+"""Jobs per second with concurrency keys, and while many other jobs are blocked.
 
     .venv/bin/python -m benchmarks.keys [--jobs 20000] [--blocked 100000] [--rounds 3] [--dsn DSN]
 

@@ -3,10 +3,10 @@
     .venv/bin/python -m benchmarks.limits [--jobs 20000] [--rounds 3] [--part cost] [--part two]
         [--part rates] [--part fairness] [--rate 1000] [--seconds 4] [--dsn DSN]
 
-cost: a worker over a backlog of no-op async jobs under a limit of each kind, beside none. Limits that are
+cost: a worker over a backlog of no-op async jobs under a limit of each kind, and none. Limits that are
     as high as the worker's slots, or a million starts a second, change nothing but what it costs to keep
     them; those that bind (50 at once) also make batches smaller.
-two: the same with two worker processes on one limit, beside two without.
+two: the same with two worker processes on one limit, and two without.
 rates: limits of `--rate` starts a second for about `--seconds`, one worker and two. How many started,
     by the database's own record, against what was allowed; and by how many the starts of any stretch
     of time exceeded it at most.
@@ -126,7 +126,7 @@ def app(dsn: str, *, each: Limit | None = None) -> Headway:
 
 
 async def run(dsn: str, setting: Setting, keys: Sequence[int], until: int | None = None) -> Reading:
-    """Makes a job for each of `keys`, and drains all or so many of them."""
+    """Make a job for each of `keys`. Drain all of them, or the given number."""
     count = until or len(keys)
     async with app(dsn, each=setting.each) as hw:
         await clean(hw)
@@ -153,7 +153,7 @@ async def run(dsn: str, setting: Setting, keys: Sequence[int], until: int | None
 
 
 def even(setting: Setting, count: int) -> list[int]:
-    """So many jobs, spread over its keys."""
+    """Make this many jobs, spread over its keys."""
     return [n % setting.keys for n in range(count)]
 
 
@@ -211,7 +211,7 @@ def met(setting: Setting, record: Iterable[tuple[int, float]]) -> list[tuple[flo
     found: list[tuple[float, float]] = []
     for times in moments.values():
         share = len(times) / (burst + rate * (times[-1] - times[0]))
-        # From any start to any later one there may be so many: the burst, and what is earned.
+        # Between two starts there are at most the burst, and what was earned meanwhile.
         least, most = float("inf"), float("-inf")
         for number, moment in enumerate(times):
             ahead = number - rate * (moment - times[0])
@@ -269,7 +269,7 @@ def shares(started: Sequence[int], left: Counter[int]) -> list[tuple[float, floa
 
 
 def dues(left: Mapping[int, int], room: int) -> dict[int, float]:
-    """What each key is due of so many starts: as much as the others, or all it has left."""
+    """Return the due share of each key: as much as the others have, or all it has left."""
     due: dict[int, float] = {}
     remaining = float(room)
     for place, key in enumerate(sorted(left, key=lambda key: left[key])):

@@ -21,7 +21,7 @@ import uvloop
 
 from headway import Headway, embedded
 from headway.engine.worker import Worker
-from headway.store.link import Link
+from headway.store.connections.engine_connection import EngineConnection
 
 _TICK = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _WORKER_STARTS_WITHIN = 60
@@ -83,17 +83,17 @@ class Traffic:
     @classmethod
     def count(cls) -> None:
         """Begins to count; told again, goes on."""
-        plain = Link.run_all
+        plain = EngineConnection.run_all
         if hasattr(plain, "__wrapped__"):
             return
 
         @wraps(plain)
-        async def counted(self: Link, *statements: Any) -> list[Any]:
+        async def counted(self: EngineConnection, *statements: Any) -> list[Any]:
             cls.round_trips += 1
             cls.statements += len(statements)
             return await plain(self, *statements)
 
-        Link.run_all = counted  # type: ignore[method-assign]
+        EngineConnection.run_all = counted  # type: ignore[method-assign]
 
 
 class Meter:
@@ -172,13 +172,13 @@ async def clean(hw: Headway) -> None:
     """A schema that is up to date and has no jobs, and in which nothing is said of any."""
     await hw.migrate()
     tables = "job, archive, attempt, unique_period, control, bucket, start, tally, total, census"
-    schema = hw.session.target.schema
+    schema = hw._session.target.schema
     await _run(hw, f"truncate {', '.join(f'{schema}.{name}' for name in tables.split(', '))}")
 
 
 async def settle_down(hw: Headway) -> None:
     """What the server would do in its own time, done before the clock runs."""
-    await _run(hw, f"vacuum analyze {hw.session.target.schema}.job", "checkpoint")
+    await _run(hw, f"vacuum analyze {hw._session.target.schema}.job", "checkpoint")
 
 
 async def _run(hw: Headway, *statements: str) -> None:

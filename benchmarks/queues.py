@@ -1,4 +1,4 @@
-"""Jobs per second of one worker over many queues, beside the same jobs in one.
+"""Jobs per second of one worker over many queues, compared with the same jobs in one.
 
     .venv/bin/python -m benchmarks.queues [--jobs 40000] [--rounds 3] [--dsn DSN]
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m benchmarks.throughput [--jobs 100000] [--rounds 3] [--slots 2000] [--dsn DSN]
 
-Beside it, in the same run and interleaved: the raw SQL loop, which is the worker's own claim and
+In the same run, interleaved with it: the raw SQL loop, which is the worker's own claim and
 settle statements back to back on one connection with nothing in between; and both again while
 another session holds a snapshot open, so that nothing that dies can be removed. The pin is taken
 after the backlog is in place and before the drain.
@@ -32,10 +32,10 @@ from benchmarks.measure import (
 )
 from headway import Headway
 from headway.core.verdict import Verdict
-from headway.store import fleet, jobs
-from headway.store.connect import connect
+from headway.store.connections.connect import connect
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.documents import Ask, Settled, Share
-from headway.store.link import Link
+from headway.store.statements import fleet, jobs
 
 BATCH = 500
 
@@ -60,8 +60,8 @@ async def fill(hw: Headway, count: int) -> None:
 
 async def raw(hw: Headway, count: int, slots: int, meter: Meter) -> Reading:
     """Claim, settle, claim, settle: what the statements alone allow on one connection."""
-    target = hw.session.target
-    link = Link(target)
+    target = hw._session.target
+    link = EngineConnection(target)
     worker = await link.run(fleet.register("raw", "-", slots, ["default"], ["noop"], 3600, None))
     verdict = Verdict("succeed", result=b"1")
     cursor = done = 0
@@ -100,7 +100,7 @@ async def one(dsn: str, run: Run, pinned: bool, count: int, slots: int) -> Readi
         hw = await stack.enter_async_context(app(dsn))
         await fill(hw, count)
         if pinned:
-            pin = await stack.enter_async_context(await connect(hw.session.target))
+            pin = await stack.enter_async_context(await connect(hw._session.target))
             await pin.execute("begin isolation level repeatable read")
             await pin.execute("select count(*) from headway.worker")
         meter = Meter(hw.dsn)

@@ -1,4 +1,4 @@
-"""Jobs per second beside a million jobs that wait, against none.
+"""Jobs per second while a million other jobs wait, compared with none.
 
     .venv/bin/python -m benchmarks.waiting [--jobs 20000] [--waiting 1000000] [--blocked 100000]
         [--rounds 3] [--dsn DSN]

@@ -43,7 +43,7 @@ async def main() -> None:
         await sign_up("ada", "ada@example.com")
         await sign_up("bob", "bob@example.com", fails=True)
         second = await welcome.enqueue(user_id="ada", email="ada@example.com")
-        print("a second mail for ada was made:", second.made)
+        print("a second mail for ada was made:", second.created)
         print("ada's job:", await _run(second))
         assert outbox == ["ada@example.com"], outbox
         print("mails sent:", outbox)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from headway.engine.jobs.settler import Report
+from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Running:
         self.worker = worker
         self._task = asyncio.create_task(worker.run())
 
-    async def stop(self) -> Report:
+    async def stop(self) -> WorkerReport:
         self.worker.stop()
         return await self._task
 

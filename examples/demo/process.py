@@ -20,7 +20,7 @@ class WorkerProcess:
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "headway", "worker", "shop:hw", "--concurrency", "50"],
-                # The same directory, so the same embedded server; the tasks are beside this file.
+                # The same directory, so the same embedded server; the tasks are in this directory.
                 env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
                 stdout=out,
                 stderr=subprocess.STDOUT,

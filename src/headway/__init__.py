@@ -13,61 +13,152 @@
 
 and, in another process, `headway worker module:hw`.
 
-`Headway` holds tasks and the way to the database; `Task.enqueue` makes a `Job`; a worker runs it and
-keeps its result. A handler may take a `Context`, be given things by `Depends`, and raise `Fatal` or
-`Snooze`. Every other exception is in `headway.errors`.
+`Headway` holds the tasks and the connection to the database. `Task.enqueue` makes a `Job`. A worker runs
+it and keeps its result. A handler may take a `Context`, get dependencies by `Depends`, and raise
+`Fatal` or `Snooze`. Every exception and every type of a public method can be imported from here.
 """
 
+from headway._api.call import Call
+from headway._api.new_job import CallOptions
+from headway._api.options import FlowOptions, StepOptions, TaskOptions
 from headway.app import Headway
-from headway.calls import Call
+from headway.controls import Controls
 from headway.core.batch import Batch
-from headway.core.config import Retention, WorkerOptions
-from headway.core.context import Context
+from headway.core.config import Retention, WorkerOptions, WorkerSettings
+from headway.core.context import Context, Enqueueable, JobLogger
 from headway.core.depends import Depends
 from headway.core.failure import Failure
 from headway.core.flow import Next
+from headway.core.info import (
+    Attempt,
+    Control,
+    FailedJob,
+    JobState,
+    JobStatus,
+    JobSummary,
+    Overview,
+    QueueInfo,
+    QueueMetrics,
+    ScheduleStatus,
+    ServerInfo,
+    Successor,
+    WaitingCount,
+    WorkerInfo,
+)
 from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.schedule import Schedule
-from headway.errors import Fatal, HeadwayError, Interrupted, KeyTaken, Snooze
-from headway.flow import Chain, Flow, Step
-from headway.handle import Job, JobStatus
-from headway.pulled import PulledJob
-from headway.queue_changes import QueueMetrics
-from headway.schedule import ScheduleStatus, preview
-from headway.task import Task
+from headway.engine.jobs.settler import WorkerReport
+from headway.engine.worker import Worker
+from headway.errors import (
+    ConfigError,
+    DatabaseError,
+    DatabaseUnavailable,
+    EmbeddedUnavailable,
+    Fatal,
+    HeadwayError,
+    Interrupted,
+    InvalidInput,
+    JobCancelled,
+    JobExpired,
+    JobFailed,
+    JobNotFound,
+    KeyTaken,
+    PayloadTooLarge,
+    ResultTimeout,
+    ScheduleNotFound,
+    SchemaMismatch,
+    Snooze,
+    StandbyRefused,
+    UnknownTask,
+)
+from headway.flow import Flow, Step, StepDecorator
+from headway.job import Job
+from headway.jobs import Jobs
+from headway.pull.job import PulledJob
+from headway.queues import Queues
+from headway.schedules import Schedules, preview
+from headway.settings.layers import Settings
+from headway.store.connections.dsn import DatabasePlace
+from headway.task import BatchDecorator, BoundTask, Task, TaskDecorator
 from headway.version import __version__
+from headway.workers import Workers
 
 __all__ = [
+    "Attempt",
     "Batch",
+    "BatchDecorator",
+    "BoundTask",
     "Call",
-    "Chain",
+    "CallOptions",
+    "ConfigError",
     "Context",
+    "Control",
+    "Controls",
+    "DatabaseError",
+    "DatabasePlace",
+    "DatabaseUnavailable",
     "Depends",
+    "EmbeddedUnavailable",
+    "Enqueueable",
+    "FailedJob",
     "Failure",
     "Fatal",
     "Flow",
+    "FlowOptions",
     "Headway",
     "HeadwayError",
     "Interrupted",
+    "InvalidInput",
     "Job",
+    "JobCancelled",
+    "JobExpired",
+    "JobFailed",
+    "JobLogger",
+    "JobNotFound",
+    "JobState",
     "JobStatus",
+    "JobSummary",
+    "Jobs",
     "Key",
     "KeyTaken",
     "Limit",
     "Next",
+    "Overview",
+    "PayloadTooLarge",
     "PulledJob",
+    "QueueInfo",
     "QueueMetrics",
+    "Queues",
+    "ResultTimeout",
     "Retention",
     "Retry",
     "Schedule",
+    "ScheduleNotFound",
     "ScheduleStatus",
+    "Schedules",
+    "SchemaMismatch",
+    "ServerInfo",
+    "Settings",
     "Snooze",
+    "StandbyRefused",
     "Step",
+    "StepDecorator",
+    "StepOptions",
+    "Successor",
     "Task",
+    "TaskDecorator",
+    "TaskOptions",
     "Unique",
+    "UnknownTask",
+    "WaitingCount",
+    "Worker",
+    "WorkerInfo",
     "WorkerOptions",
+    "WorkerReport",
+    "WorkerSettings",
+    "Workers",
     "__version__",
     "preview",
 ]

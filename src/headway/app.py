@@ -1,56 +1,60 @@
-"""`Headway`: the object an application holds. It composes; the work is done elsewhere."""
+"""`Headway`: the object that an application holds. It composes the other public objects."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
+from headway._api.call import Call, check_calls, send, send_sync
+from headway._api.job_filters import job_id_of
+from headway._api.options import FlowOptions, TaskOptions, define_task
+from headway._api.registry import Registry
+from headway._api.session import Session
 from headway.controls import Controls
 from headway.core.batch import Batch
 from headway.core.config import CleanUp, Retention, WorkerSettings
 from headway.core.context import Context
 from headway.core.duration import Duration, optional_seconds
 from headway.core.failure import Failure
-from headway.core.schedule import Scheduled
-from headway.declared import DeclaredSchedules
-from headway.define import FlowOptions, TaskOptions, define_task
+from headway.core.info import ServerInfo
 from headway.engine import loop
-from headway.engine.jobs.settler import Report
-from headway.engine.maintenance.declarations import Declared
+from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
-from headway.errors import ConfigError, UnknownTask
-from headway.failures import Which, bad_pattern_explained, check_since, failures, retry_failed
+from headway.failures import check_since, failures, failures_sync
 from headway.flow import Flow
-from headway.handle import Job
-from headway.pull import Pulling
+from headway.job import Job
+from headway.jobs import Jobs
+from headway.pull.job import PulledJob
+from headway.pull.stream import Pull
 from headway.queues import Queues
-from headway.schedule import Schedules
-from headway.session import Session
+from headway.schedules import Schedules
 from headway.settings.layers import Settings, of_app
-from headway.store import fleet
+from headway.store.connections.dsn import DatabasePlace
+from headway.store.statements import inspect
 from headway.task import BatchDecorator, Task, TaskDecorator, Unnamed
 from headway.version import __version__
+from headway.workers import Workers
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Headway(Pulling):
-    """Tasks, and the database their jobs live in.
+class Headway:
+    """The tasks of an application, and the database with their jobs.
 
     >>> hw = Headway("postgresql://localhost/app")
     >>> @hw.task
     ... async def add(a: int, b: int) -> int:
     ...     return a + b
 
-    Without a DSN it is $HEADWAY_DATABASE_URL, else $DATABASE_URL, else what headway.toml says, else
-    an embedded PostgreSQL kept in ./.headway. What is not given here is as configured (`settings`).
-    Nothing is opened, and no file is read, before it is used.
+    Without a DSN the app uses $HEADWAY_DATABASE_URL, else $DATABASE_URL, else headway.toml, else an
+    embedded PostgreSQL in ./.headway. Options that are left out come from the configuration (`settings`).
+    The app opens no connection and reads no file before its first use.
     """
 
     def __init__(
@@ -68,11 +72,17 @@ class Headway(Pulling):
         schedules: CleanUp | None = None,
         worker: WorkerSettings | None = None,
     ) -> None:
-        """`notify=False` leaves LISTEN/NOTIFY alone: no lock in your commits, workers poll. `worker`
-        are options for every worker of the app that is not told otherwise. `embedded=False` refuses to
-        go on without a database that is named. `schedules` says what
-        becomes of those that the code declared and declares no more, under the app's `name`."""
-        self.session = Session(
+        """Make an app.
+
+        - `schema`: Headway's schema in the database. `pool_size`: connections for callers.
+        - `notify`: False avoids LISTEN and NOTIFY, and their lock in your commits; workers then poll.
+        - `retention`: how long finished jobs are kept. `max_payload_bytes`: the largest input or result.
+        - `local`: the directory of the embedded server. `embedded`: False requires a named database.
+        - `name`: the name of the app, the owner of its schedules. `schedules`: what happens to schedules
+          that the code no longer declares.
+        - `worker`: options of every worker of the app.
+        """
+        self._session = Session(
             of_app(
                 retention,
                 worker,
@@ -87,52 +97,71 @@ class Headway(Pulling):
                 schedules=schedules,
             )
         )
-        self.tasks: dict[str, Task[..., Any] | Flow[Any]] = {}
-        self._declared = DeclaredSchedules()
+        self._registry = Registry(self._session)
 
     @property
     def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """For tests: what to call instead of a function given to `Depends`."""
-        return self.session.overrides
+        """For tests: which function to call in place of one given to `Depends`."""
+        return self._session.overrides
 
     @dependency_overrides.setter
     def dependency_overrides(self, overrides: dict[Callable[..., Any], Callable[..., Any]]) -> None:
-        self.session.overrides = overrides
+        self._session.overrides = overrides
 
     @property
     def dsn(self) -> str:
-        """The address in use, the embedded server's included (it is started if need be)."""
-        return self.session.dsn
+        """The address in use. An embedded server is started for it if need be."""
+        return self._session.dsn
 
     @property
     def settings(self) -> Settings:
-        """Everything that is configured, and where each value came from.
+        """Every setting, and where its value comes from.
 
         >>> hw = Headway("postgresql://localhost/app", pool_size=4)
         >>> str(hw.settings["pool_size"].value), str(hw.settings["pool_size"].origin)
         ('4', 'code: pool_size')
         """
-        return self.session.settings
+        return self._session.settings
 
     @property
     def retention(self) -> Retention:
-        """How long finished jobs are kept, unless their task says otherwise."""
+        """How long finished jobs are kept, unless their task has `keep`."""
         return self.settings.retention
+
+    @property
+    def schema(self) -> str:
+        """The name of Headway's schema in the database."""
+        return self._session.schema
+
+    @property
+    def place(self) -> DatabasePlace:
+        """The database and the schema in use, without a password, to show to people."""
+        return self._session.place
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Find, count, explain and retry jobs."""
+        return Jobs(self._session)
+
+    @cached_property
+    def workers(self) -> Workers:
+        """List and drain workers."""
+        return Workers(self._session)
 
     @cached_property
     def controls(self) -> Controls:
         """Pauses and limits of queues, tasks and keys."""
-        return Controls(self.session)
+        return Controls(self._session)
 
     @cached_property
     def queues(self) -> Queues:
-        """Pause, resume and look at queues."""
-        return Queues(self.session)
+        """List, pause, limit, purge, move and drain queues."""
+        return Queues(self._session)
 
     @cached_property
     def schedules(self) -> Schedules:
-        """Put, change and look at schedules."""
-        return Schedules(self.session, self.get_task, lambda: self.settings.app.name or "")
+        """Create, change and list schedules."""
+        return Schedules(self._session, self.get_task, lambda: self.settings.app.name or "")
 
     # -- definitions ------------------------------------------------------------------------------
 
@@ -156,13 +185,29 @@ class Headway(Pulling):
     @overload
     def task(self, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Makes a function a task; with options (see `TaskOptions`) or without."""
+        """Make a function a task, with options or without.
+
+        - `name`: another name than that of the function.
+        - `queue`, `priority` (higher runs first), `delay` before a job may run.
+        - `retry`: a `Retry`, or a number of attempts. `timeout`: how long an attempt may take.
+        - `ttl`: how long a job may wait before it expires. `keep`: how long a success is kept.
+        - `executor`: "async", "thread" or "process". `stop_grace`: how long a plain function may take
+          to stop. `slots`: how many run at once in one worker.
+        - `transaction`: run in a transaction that commits with the success of the attempt.
+        - `limit`: how many run at once, and how many start in a time, fleet-wide or by key. This is the
+          usual way to limit concurrency by key.
+        - `concurrency_key`: run jobs of one key in order, or share a key between tasks.
+        - `unique`: do not make a second job of the same key.
+        - `schedule`: when to make jobs automatically.
+        - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
+        - `batch`: a `Batch`; the function then takes a list of inputs.
+        """
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
             task = Task[..., Any](
-                self.session, define_task(function, options, lambda: self.retention)
+                self._session, define_task(function, options, lambda: self.retention)
             )
-            self._add(task.name, task, options.get("schedule"))
+            self._registry.add(task.name, task, options.get("schedule"))
             return task
 
         return define if function is None else define(function)
@@ -174,94 +219,86 @@ class Headway(Pulling):
     def flow(
         self, name: str, *, state: type[S] | None = None, **options: Unpack[FlowOptions]
     ) -> Flow[Any]:
-        """A flow of this name; its steps are declared with `@flow.step`.
+        """Return a new flow of this name. `@flow.step` declares its steps.
 
-        Options hold for every step that does not say otherwise. `state` is a type (made without
-        arguments) that the job carries along from step to step.
+        - `state`: a type that can be made without arguments. The job carries one from step to step.
+        - `queue`, `priority`, `retry`, `timeout`, `transaction`, `concurrency_key`: of its steps.
+        - `ttl`: how long a job may wait before it expires. `keep`: how long a success is kept.
+        - `unique`: do not make a second job of the same key.
+        - `schedule`: when to make jobs automatically.
+        - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
         """
-        flow = Flow[Any](self.session, name, state, options, lambda: self.retention)
-        self._add(name, flow, options.get("schedule"))
+        flow = Flow[Any](self._session, name, state, options, lambda: self.retention)
+        self._registry.add(name, flow, options.get("schedule"))
         return flow
 
-    def _add(self, name: str, task: Task[..., Any] | Flow[Any], schedule: Scheduled | None) -> None:
-        if name in self.tasks:
-            raise ConfigError(
-                f"there is a task or flow {name!r} already; give this one another name"
-            )
-        self._declared.add(task, name, schedule)
-        self.tasks[name] = self.session.tasks[name] = task
+    @property
+    def tasks(self) -> dict[str, Task[..., Any] | Flow[Any]]:
+        """The tasks and flows of the app, by name."""
+        return self._registry.tasks
 
     def get_task(self, name: str) -> Task[..., Any] | Flow[Any]:
-        """The task or flow of this name; UnknownTask if the app has none."""
-        if name not in self.tasks:
-            known = ", ".join(sorted(self.tasks)) or "none"
-            raise UnknownTask(f"no task {name!r} in this app; it knows {known}")
-        return self.tasks[name]
+        """Return the task or flow of this name. Raise UnknownTask if the app has none."""
+        return self._registry.get(name)
 
     def job(self, job_id: UUID | str) -> Job[Any]:
-        """A handle on any job, by its id. Does not look whether it exists."""
-        try:
-            return Job(self.session, UUID(str(job_id)), None)
-        except ValueError:
-            raise ConfigError(f"{job_id!r} is not a job id; ids are UUIDs") from None
+        """Return a handle on a job by its id. It does not check that the job exists."""
+        return Job(self._session, job_id_of(job_id), None)
 
     async def enqueue(self, task: str, /, **arguments: Any) -> Job[Any]:
-        """Enqueues by name, for callers who have no task object; checked all the same."""
+        """Enqueue a task of this app by its name. The arguments are checked."""
         return await self.get_task(task).enqueue(**arguments)
 
+    async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: Any = None) -> list[Job[Any]]:
+        """Enqueue calls of several tasks, all or none. Return their handles in order.
+
+        `conn` is the connection in whose transaction the jobs are made.
+
+        >>> await hw.enqueue_many([welcome.call(user_id=1), report.call()])     # doctest: +SKIP
+        """
+        return await send(self._session, check_calls(calls), conn)
+
     def failures(self, since: datetime | Duration | None = None) -> AsyncGenerator[Failure, None]:
-        """Jobs that fail, as they do: from the first look on, or from a moment (or so long ago) on.
-        Each comes once; none is missed while the database cannot be reached.
+        """Yield jobs that fail, each once: from now on, or from `since` on.
+
+        `since` is a moment, or a duration before now. It misses none while the database is unreachable.
 
         >>> async for failure in hw.failures():                         # doctest: +SKIP
         ...     print(failure.task, failure.error["message"])
         """
         check_since(since)
-        return failures(self.session, since)
+        return failures(self._session, since)
 
-    async def retry_failed(
+    def pull(
         self,
+        queue: str,
         *,
-        task: str | None = None,
-        step: str | None = None,
-        error: str | None = None,
-        since: datetime | Duration | None = None,
-        limit: int | None = None,
-    ) -> int:
-        """Runs failed jobs again, each where it failed and with fresh attempts; how many.
+        lease: Duration = "30s",
+        count: int = 1,
+        tasks: Sequence[str] | None = None,
+    ) -> AsyncGenerator[PulledJob, None]:
+        """Yield jobs of a queue, for ever and as they arrive, to a consumer that is not a worker.
 
-        Those of `task`, at `step`, that failed within `since` (a duration, or a moment), and whose
-        error, as "type: message", contains the regular expression `error`; the oldest `limit`.
+        `tasks` are the tasks, or `flow/step`, to claim; without it all. `count` jobs are claimed at a
+        time, for `lease`.
+
+        >>> async for job in hw.pull("ext", lease="30s"):               # doctest: +SKIP
+        ...     async with job:
+        ...         await work(job.input)
         """
-        which = Which(task=task, step=step, error=error, since=since, limit=limit)
-        with bad_pattern_explained(error):
-            client = await self.session.ready_client()
-            return await client.play(retry_failed(self.session, which))
-
-    def retry_failed_sync(
-        self,
-        *,
-        task: str | None = None,
-        step: str | None = None,
-        error: str | None = None,
-        since: datetime | Duration | None = None,
-        limit: int | None = None,
-    ) -> int:
-        """As `retry_failed`."""
-        which = Which(task=task, step=step, error=error, since=since, limit=limit)
-        with bad_pattern_explained(error):
-            return self.session.client.play_sync(retry_failed(self.session, which))
+        wanted = Pull(queue=queue, lease=lease, count=count, tasks=tasks)
+        return wanted.jobs(self._session)
 
     # -- opening and closing ----------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Opens the pool and checks the schema; the first use does it too."""
-        await self.session.open()
+        """Open the pool and check the schema. The first use does the same."""
+        await self._session.open()
 
     async def close(self) -> None:
-        """Closes everything that was opened."""
-        await self.session.close()
-        self.session.close_sync()
+        """Close all connections of this event loop and of threads."""
+        await self._session.close()
+        self._session.close_sync()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -271,85 +308,137 @@ class Headway(Pulling):
         await self.close()
 
     def close_sync(self) -> None:
-        """Closes what sync calls opened."""
-        self.session.close_sync()
+        """Close the connections of threads."""
+        self._session.close_sync()
+
+    async def migrate(self, *, roles: bool = False) -> list[str]:
+        """Create or upgrade the schema, and nothing else. Return the names of the applied migrations.
+
+        `roles` also creates the roles `<schema>_producer`, `_worker`, `_reader` and `_operator` and
+        grants them their rights.
+        """
+        return await self._session.migrate(roles=roles)
+
+    async def server_info(self) -> ServerInfo:
+        """Return the version and the clock of the PostgreSQL server."""
+        return await self._session.run(inspect.server())
+
+    # -- sync: generated by scripts/sync from the async methods; do not edit --
+
+    def enqueue_sync(self, task: str, /, **arguments: Any) -> Job[Any]:
+        """Sync version of `enqueue`.
+
+        Enqueue a task of this app by its name. The arguments are checked.
+        """
+        return self.get_task(task).enqueue_sync(**arguments)
+
+    def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: Any = None) -> list[Job[Any]]:
+        """Sync version of `enqueue_many`.
+
+        Enqueue calls of several tasks, all or none. Return their handles in order.
+        """
+        return send_sync(self._session, check_calls(calls), conn)
+
+    def failures_sync(
+        self, since: datetime | Duration | None = None
+    ) -> Generator[Failure, None, None]:
+        """Sync version of `failures`.
+
+        Yield jobs that fail, each once: from now on, or from `since` on.
+        """
+        check_since(since)
+        return failures_sync(self._session, since)
+
+    def pull_sync(
+        self,
+        queue: str,
+        *,
+        lease: Duration = "30s",
+        count: int = 1,
+        tasks: Sequence[str] | None = None,
+    ) -> Generator[PulledJob, None, None]:
+        """Sync version of `pull`.
+
+        Yield jobs of a queue, for ever and as they arrive, to a consumer that is not a worker.
+        """
+        wanted = Pull(queue=queue, lease=lease, count=count, tasks=tasks)
+        return wanted.jobs_sync(self._session)
+
+    def open_sync(self) -> None:
+        """Sync version of `open`.
+
+        Open the pool and check the schema. The first use does the same.
+        """
+        self._session.open_sync()
 
     def __enter__(self) -> Self:
-        self.session.client.open_sync()
+        self.open_sync()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close_sync()
 
-    async def migrate(self, *, roles: bool = False) -> list[str]:
-        """Creates or upgrades the schema and touches nothing else; the migrations it applied.
-
-        With `roles` it also makes the roles `<schema>_producer`, `_worker`, `_reader` and `_operator`
-        and grants them what they are for.
-        """
-        return await self.session.migrate(roles=roles)
-
     def migrate_sync(self, *, roles: bool = False) -> list[str]:
-        """As `migrate`."""
-        return self.session.migrate_sync(roles=roles)
+        """Sync version of `migrate`.
+
+        Create or upgrade the schema, and nothing else. Return the names of the applied
+        migrations.
+        """
+        return self._session.migrate_sync(roles=roles)
+
+    def server_info_sync(self) -> ServerInfo:
+        """Sync version of `server_info`.
+
+        Return the version and the clock of the PostgreSQL server.
+        """
+        return self._session.run_sync(inspect.server())
+
+    # -- end of the generated methods --
 
     # -- workers ----------------------------------------------------------------------------------
 
     async def run_worker(
-        self, *, signals: bool = True, **settings: Unpack[WorkerSettings]
-    ) -> Report:
-        """Runs a worker until SIGTERM or SIGINT (or, without `signals`, until cancelled).
+        self, *, signals: bool = False, **settings: Unpack[WorkerSettings]
+    ) -> WorkerReport:
+        """Run a worker until it is cancelled, or with `signals` until SIGTERM or SIGINT.
 
-        Settings are the fields of `WorkerOptions`; those left out are as configured.
+        A cancellation stops its jobs at once and gives them back. To drain, use `worker()` and its
+        `stop()`, or `signals`, which takes these signals from the program. Settings are the fields of
+        `WorkerOptions`; those that are left out come from the configuration.
         """
         return await self.worker(**settings).run(signals=signals)
 
-    async def run_until_idle(self, **settings: Unpack[WorkerSettings]) -> Report:
-        """Runs what is due and returns when nothing is left to run now; for tests and scripts."""
+    async def run_until_idle(self, **settings: Unpack[WorkerSettings]) -> WorkerReport:
+        """Run the jobs that are due and return when none is left; for tests and scripts."""
         return await self.worker(**settings).run_until_idle()
 
-    def run_until_idle_sync(self, **settings: Unpack[WorkerSettings]) -> Report:
-        """As `run_until_idle`, where no event loop runs."""
+    def run_until_idle_sync(self, **settings: Unpack[WorkerSettings]) -> WorkerReport:
+        """Sync version of `run_until_idle`. It runs an event loop of its own."""
 
-        async def main() -> Report:
+        async def main() -> WorkerReport:
             try:
                 return await self.run_until_idle(**settings)
             finally:
-                await self.session.close()
+                await self._session.close()
 
         return loop.run(main())
 
-    async def drain_worker(self, worker: int) -> bool:
-        """Asks a worker, by its id, to finish what it runs and end; false if no such worker is alive."""
-        session = self.session
-        client = await session.ready_client()
-        return await client.run(fleet.drain(session.target, worker, session.clock.now()))
-
-    def drain_worker_sync(self, worker: int) -> bool:
-        """As `drain_worker`."""
-        session = self.session
-        return session.client.run_sync(fleet.drain(session.target, worker, session.clock.now()))
-
     def worker(self, **settings: Unpack[WorkerSettings]) -> Worker:
-        """A worker that is not running yet; for those who start and stop it themselves."""
+        """Return a worker that does not run yet, to start and stop by hand."""
         return Worker(
-            self.session.target,
-            {
-                definition.handler: definition
-                for task in self.tasks.values()
-                for definition in task.definitions()
-            },
+            self._session.target,
+            self._registry.definitions(),
             self.settings.worker(settings),
             version=__version__,
-            clock=self.session.clock,
-            max_result=self.session.max_payload_bytes,
+            clock=self._session.clock,
+            max_result=self._session.max_payload_bytes,
             overrides=self.dependency_overrides,
-            prepare_child=self.session.prepare_child(),
+            prepare_child=self._session.prepare_child(),
             max_wait=optional_seconds(self.settings.health.max_wait),
-            declared=Declared(
-                self._declared.puts(self.session.max_payload_bytes),
-                owner=self.settings.app.name or "",
-                clean_up=self.settings.app.schedules,
-                tasks=list(self.tasks),
-            ),
+            declared=self._registry.declared(),
         )
+
+
+def session_of(hw: Headway) -> Session:
+    """Return the session of an app, for the command line and other parts of this package."""
+    return hw._session  # pyright: ignore[reportPrivateUsage]

@@ -1,28 +1,32 @@
-"""`hw.controls`: pauses and limits of queues, tasks and keys, fleet-wide and while everything runs."""
+"""`hw.controls`: pauses and limits of queues, tasks and keys, for the whole fleet, at run time."""
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from headway._api.session import Session
 from headway.core.clock import wall
 from headway.core.duration import Duration, optional_seconds
+from headway.core.info import Control, ControlKind
 from headway.core.keys import check_full_name
 from headway.core.limits import Limit
 from headway.core.moments import check_moment
 from headway.core.names import check_name
 from headway.errors import ConfigError
-from headway.session import Session
-from headway.store import controls
-from headway.store.controls import ControlRow, Kind, mark_limited
+from headway.store.scripts import Script
 from headway.store.statement import Statement
+from headway.store.statements import controls
+from headway.store.statements.controls import mark_limited
 
 Until = datetime | Duration | None
-"""A moment, so long from now, or none: until someone resumes it."""
+"""A moment, a duration from now, or None: until `resume`."""
 
 
 class Controls:
-    """What people say of a queue, a task (`name`, or `flow/step`) or a concurrency key.
+    """Pauses and limits of a queue, a task (`name`, or `flow/step`) or a concurrency key.
 
     >>> await hw.controls.pause(task="sync_tenant", reason="API down", until="1h")  # doctest: +SKIP
     >>> await hw.controls.limit(keys_of="sync_tenant", concurrency=2, rate="10/s")  # doctest: +SKIP
@@ -31,17 +35,10 @@ class Controls:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def list(self) -> builtins.list[ControlRow]:
-        """Every pause and limit there is."""
-        found = await (await self._session.ready_client()).run(
-            controls.read(self._session.clock.now())
-        )
-        return [row for row in found if row.says_something]
-
-    def list_sync(self) -> builtins.list[ControlRow]:
-        """As `list`."""
-        found = self._session.client.run_sync(controls.read(self._session.clock.now()))
-        return [row for row in found if row.says_something]
+    async def list(self) -> builtins.list[Control]:
+        """Return every pause and limit."""
+        found = await self._session.run(controls.read(self._session.clock.now()))
+        return [control for control in found if control.in_force]
 
     async def pause(
         self,
@@ -50,38 +47,24 @@ class Controls:
         task: str | None = None,
         key: str | None = None,
         reason: str | None = None,
-        by: str | None = None,
+        actor: str | None = None,
         until: Until = None,
     ) -> None:
-        """Stops claims of it; running jobs go on. A flow's name pauses all its steps."""
-        await (await self._session.ready_client()).run(
-            self._pause(queue, task, key, reason, by, until)
-        )
+        """Stop claims of a queue, a task or a key. Running jobs continue.
 
-    def pause_sync(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | None = None,
-        key: str | None = None,
-        reason: str | None = None,
-        by: str | None = None,
-        until: Until = None,
-    ) -> None:
-        """As `pause`."""
-        self._session.client.run_sync(self._pause(queue, task, key, reason, by, until))
+        The name of a flow pauses all its steps. The pause lasts until `resume`, or until `until`: a
+        moment, or a duration from now. `reason` and `actor`, who paused it, are shown to people.
+        """
+        kind, name = _one(queue=queue, task=task, key=key)
+        moment = _moment(until, self._session.clock.now() or wall())
+        await self._session.run(self._pause(kind, name, reason, actor, moment))
 
     async def resume(
         self, *, queue: str | None = None, task: str | None = None, key: str | None = None
     ) -> bool:
-        """Opens it; false if it was not paused."""
-        return await (await self._session.ready_client()).run(self._resume(queue, task, key))
-
-    def resume_sync(
-        self, *, queue: str | None = None, task: str | None = None, key: str | None = None
-    ) -> bool:
-        """As `resume`."""
-        return self._session.client.run_sync(self._resume(queue, task, key))
+        """End a pause. Return false if there was none."""
+        kind, name = _one(queue=queue, task=task, key=key)
+        return await self._session.run(self._resume(kind, name))
 
     async def limit(
         self,
@@ -92,14 +75,66 @@ class Controls:
         concurrency: int | None = None,
         rate: str | None = None,
         burst: int | None = None,
-        by: str | None = None,
+        actor: str | None = None,
     ) -> None:
-        """Sets how many run at once and how many start in a time, from the next claim on, in place of
-        what was set or declared; with neither it lifts the limit. `keys_of` is a task with
-        `Limit(key=...)`."""
-        client = await self._session.ready_client()
-        limit = self._limit(queue, task, keys_of, _limit(concurrency, rate, burst), by)
-        await client.run_all((limit, mark_limited()))
+        """Limit how many jobs run at once and how many start in a time, from the next claim on.
+
+        It replaces the limits that were set or declared; without `concurrency` and `rate` it lifts
+        them. `keys_of` names a task with `Limit(key=...)`. `actor` is who set it.
+        """
+        kind, name = _one(queue=queue, task=task, keys=keys_of)
+        limit = _limit(concurrency, rate, burst)
+        if kind == "keys" and limit is not None and limit.concurrency == 0:
+            raise ConfigError("concurrency 0 would stop every key; pause the task instead")
+        await self._session.ready_client()
+        await self._session.run_all(self._set_limit(kind, name, limit, actor))
+
+    async def reset(
+        self, *, queue: str | None = None, task: str | None = None, keys_of: str | None = None
+    ) -> bool:
+        """Return to the limits that the code declares. Return false if no others were set."""
+        kind, name = _one(queue=queue, task=task, keys=keys_of)
+        await self._session.ready_client()
+        reset, _ = await self._session.run_all(self._reset(kind, name))
+        return bool(reset)
+
+    # -- sync: generated by scripts/sync from the async methods; do not edit --
+
+    def list_sync(self) -> builtins.list[Control]:
+        """Sync version of `list`.
+
+        Return every pause and limit.
+        """
+        found = self._session.run_sync(controls.read(self._session.clock.now()))
+        return [control for control in found if control.in_force]
+
+    def pause_sync(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        until: Until = None,
+    ) -> None:
+        """Sync version of `pause`.
+
+        Stop claims of a queue, a task or a key. Running jobs continue.
+        """
+        kind, name = _one(queue=queue, task=task, key=key)
+        moment = _moment(until, self._session.clock.now() or wall())
+        self._session.run_sync(self._pause(kind, name, reason, actor, moment))
+
+    def resume_sync(
+        self, *, queue: str | None = None, task: str | None = None, key: str | None = None
+    ) -> bool:
+        """Sync version of `resume`.
+
+        End a pause. Return false if there was none.
+        """
+        kind, name = _one(queue=queue, task=task, key=key)
+        return self._session.run_sync(self._resume(kind, name))
 
     def limit_sync(
         self,
@@ -110,68 +145,71 @@ class Controls:
         concurrency: int | None = None,
         rate: str | None = None,
         burst: int | None = None,
-        by: str | None = None,
+        actor: str | None = None,
     ) -> None:
-        """As `limit`."""
-        limit = self._limit(queue, task, keys_of, _limit(concurrency, rate, burst), by)
-        self._session.client.run_all_sync((limit, mark_limited()))
+        """Sync version of `limit`.
 
-    async def reset(
-        self, *, queue: str | None = None, task: str | None = None, keys_of: str | None = None
-    ) -> bool:
-        """Back to the limits that the code declares; false if nobody had set others."""
-        client = await self._session.ready_client()
-        reset, _ = await client.run_all((self._reset(queue, task, keys_of), mark_limited()))
-        return bool(reset)
+        Limit how many jobs run at once and how many start in a time, from the next claim on.
+        """
+        kind, name = _one(queue=queue, task=task, keys=keys_of)
+        limit = _limit(concurrency, rate, burst)
+        if kind == "keys" and limit is not None and limit.concurrency == 0:
+            raise ConfigError("concurrency 0 would stop every key; pause the task instead")
+        self._session.ready_client_sync()
+        self._session.run_all_sync(self._set_limit(kind, name, limit, actor))
 
     def reset_sync(
         self, *, queue: str | None = None, task: str | None = None, keys_of: str | None = None
     ) -> bool:
-        """As `reset`."""
-        statements = self._reset(queue, task, keys_of), mark_limited()
-        reset, _ = self._session.client.run_all_sync(statements)
+        """Sync version of `reset`.
+
+        Return to the limits that the code declares. Return false if no others were set.
+        """
+        kind, name = _one(queue=queue, task=task, keys=keys_of)
+        self._session.ready_client_sync()
+        reset, _ = self._session.run_all_sync(self._reset(kind, name))
         return bool(reset)
+
+    # -- end of the generated methods --
 
     def _pause(
         self,
-        queue: str | None,
-        task: str | None,
-        key: str | None,
+        kind: ControlKind,
+        name: str,
         reason: str | None,
-        by: str | None,
-        until: Until,
-    ) -> Statement[datetime]:
-        kind, name = _one(queue=queue, task=task, key=key)
-        now = self._session.clock.now()
-        moment = _moment(until, now or wall())
-        target = self._session.target
-        return controls.pause(target, kind, name, by=by, reason=reason, until=moment, now=now)
+        actor: str | None,
+        until: datetime | float | None,
+    ) -> Script[datetime]:
+        session = self._session
+        since: datetime = yield controls.pause(
+            session.target,
+            kind,
+            name,
+            by=actor,
+            reason=reason,
+            until=until,
+            now=session.clock.now(),
+        )
+        return since
 
-    def _resume(self, queue: str | None, task: str | None, key: str | None) -> Statement[bool]:
-        kind, name = _one(queue=queue, task=task, key=key)
-        return controls.resume(self._session.target, kind, name, self._session.clock.now())
+    def _resume(self, kind: ControlKind, name: str) -> Script[bool]:
+        session = self._session
+        resumed: bool = yield controls.resume(session.target, kind, name, session.clock.now())
+        return resumed
 
-    def _limit(
-        self,
-        queue: str | None,
-        task: str | None,
-        keys_of: str | None,
-        limit: Limit | None,
-        by: str | None,
-    ) -> Statement[bool]:
-        kind, name = _one(queue=queue, task=task, keys=keys_of)
-        if kind == "keys" and limit is not None and limit.concurrency == 0:
-            raise ConfigError("concurrency 0 would let no key in; pause the task instead")
-        now = self._session.clock.now()
-        return controls.set_limit(self._session.target, kind, name, limit, by, now)
+    def _set_limit(
+        self, kind: ControlKind, name: str, limit: Limit | None, actor: str | None
+    ) -> Sequence[Statement[Any]]:
+        session = self._session
+        change = controls.set_limit(session.target, kind, name, limit, actor, session.clock.now())
+        return change, mark_limited()
 
-    def _reset(self, queue: str | None, task: str | None, keys_of: str | None) -> Statement[bool]:
-        kind, name = _one(queue=queue, task=task, keys=keys_of)
-        return controls.reset_limit(self._session.target, kind, name)
+    def _reset(self, kind: ControlKind, name: str) -> Sequence[Statement[Any]]:
+        return controls.reset_limit(self._session.target, kind, name), mark_limited()
 
 
-def _one(**given: str | None) -> tuple[Kind, str]:
-    """What something is said of: exactly one of them."""
+def _one(**given: str | None) -> tuple[ControlKind, str]:
+    """Return the kind and the name of the one that is given. Raise ConfigError unless exactly one is."""
     named = [(kind, name) for kind, name in given.items() if name is not None]
     if len(named) != 1:
         words = ", ".join("keys_of" if kind == "keys" else kind for kind in given)
@@ -193,6 +231,6 @@ def _limit(concurrency: int | None, rate: str | None, burst: int | None) -> Limi
 def _moment(until: Until, now: datetime) -> datetime | float | None:
     if isinstance(until, datetime):
         if check_moment(until, "until") <= now:
-            raise ConfigError(f"until={until} has passed; give a moment to come, or leave it out")
+            raise ConfigError(f"until={until} is in the past; give a later moment, or leave it out")
         return until
     return optional_seconds(until, name="until")

@@ -1,26 +1,26 @@
 """Every exception that Headway raises on purpose.
 
     HeadwayError
-    ├── ConfigError            an option, a duration, a DSN or a definition that cannot be right
-    ├── DatabaseError          the server refused something lasting (rights, a missing schema, bad SQL)
+    ├── ConfigError            an invalid option, duration, DSN or definition
+    ├── DatabaseError          the server refused a statement for a lasting reason (rights, schema, SQL)
     │   ├── SchemaMismatch     the schema is missing, older or too new for this library
     │   └── StandbyRefused     the server is a read-only standby
     ├── DatabaseUnavailable    the server cannot be reached now; trying again later may work
-    ├── EmbeddedUnavailable    no embedded server can be started here
+    ├── EmbeddedUnavailable    an embedded server cannot be started here
     ├── InvalidInput           arguments that do not fit the task's signature
-    │   └── PayloadTooLarge    a payload beyond the limit
-    ├── KeyTaken               a unique key that another job has, with policy "reject"
-    ├── UnknownTask            no task of this name is registered in this app
-    ├── JobNotFound            no job of this id, live or archived
-    ├── ScheduleNotFound       no schedule of this name
+    │   └── PayloadTooLarge    a payload larger than the limit
+    ├── KeyTaken               another job has the unique key, and the policy is "reject"
+    ├── UnknownTask            no task with this name is registered in this app
+    ├── JobNotFound            no job with this id, live or archived
+    ├── ScheduleNotFound       no schedule with this name
     ├── ResultTimeout          the job did not finish within the time given to result()
     ├── JobFailed              result() of a job that failed; carries the stored error
     │   ├── JobCancelled       ... that was cancelled
     │   └── JobExpired         ... that expired while it waited
     └── (raised by handlers, never by Headway itself)
-        ├── Fatal              fail now, whatever attempts are left
-        └── Snooze             run again later, at no cost of an attempt
-    Interrupted                (a BaseException) raised inside the thread of a handler that is to stop
+        ├── Fatal              fail now, even if attempts are left
+        └── Snooze             run again later, without using an attempt
+    Interrupted                (a BaseException) raised inside the thread of a handler that must stop
 
 Messages end with what to do next. The stored kinds of failure that are not Python exceptions of a
 handler (a timeout, a crash, ...) are names in `headway.core.failure`.
@@ -34,15 +34,15 @@ from uuid import UUID
 
 
 class HeadwayError(Exception):
-    """The root of all of them."""
+    """The base class of Headway's errors."""
 
 
 class ConfigError(HeadwayError):
-    """An option, a duration, a DSN or a definition that cannot be right."""
+    """An invalid option, duration, DSN or definition."""
 
 
 class DatabaseError(HeadwayError):
-    """The server refused something, and will refuse it again."""
+    """The server refused a statement, and will refuse it again."""
 
     sqlstate: str | None = None
 
@@ -60,7 +60,7 @@ class DatabaseUnavailable(HeadwayError):
 
 
 class EmbeddedUnavailable(HeadwayError):
-    """No embedded server can be started here."""
+    """An embedded server cannot be started here."""
 
 
 class InvalidInput(HeadwayError):
@@ -68,11 +68,11 @@ class InvalidInput(HeadwayError):
 
 
 class PayloadTooLarge(InvalidInput):
-    """A payload beyond the configured limit."""
+    """A payload larger than the configured limit."""
 
 
 class KeyTaken(HeadwayError):
-    """Another job has the unique key; `job_id` is that job."""
+    """Another job has the unique key. `job_id` is its id."""
 
     def __init__(self, message: str, job_id: UUID) -> None:
         super().__init__(f"{message}; wait for it, or enqueue with policy skip or replace")
@@ -80,11 +80,11 @@ class KeyTaken(HeadwayError):
 
 
 class UnknownTask(HeadwayError):
-    """No task of this name is registered in this app."""
+    """No task with this name is registered in this app."""
 
 
 class JobNotFound(HeadwayError):
-    """No job of this id, live or archived."""
+    """No job with this id, live or archived."""
 
     def __init__(self, job_id: UUID | str) -> None:
         super().__init__(
@@ -94,19 +94,19 @@ class JobNotFound(HeadwayError):
 
 
 class ScheduleNotFound(HeadwayError):
-    """No schedule of this name."""
+    """No schedule with this name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no schedule {name!r}; `headway schedule list` shows which there are")
+        super().__init__(f"no schedule {name!r}; `headway schedule list` shows all schedules")
         self.name = name
 
 
 class ResultTimeout(HeadwayError, TimeoutError):
-    """The job did not finish within the time given to `result()`. The job itself goes on."""
+    """The job did not finish within the timeout of `result()`. The job itself goes on."""
 
 
 class JobFailed(HeadwayError):
-    """The job ended without a result; `error` is what is stored about it."""
+    """The job ended without a result. `error` is the stored error."""
 
     def __init__(self, job_id: UUID, state: str, error: dict[str, Any] | None) -> None:
         self.job_id = job_id
@@ -126,7 +126,7 @@ class JobExpired(JobFailed):
 
 
 class Fatal(HeadwayError):
-    """Raise it in a handler: the job fails now, whatever attempts are left.
+    """Raise it in a handler to fail the job now, even if attempts are left.
 
     >>> raise Fatal("no such customer")
     Traceback (most recent call last):
@@ -135,7 +135,7 @@ class Fatal(HeadwayError):
 
 
 class Snooze(HeadwayError):
-    """Raise it in a handler: run again after `delay`, at no cost of an attempt.
+    """Raise it in a handler to run the job again after `delay`, without using an attempt.
 
     >>> raise Snooze("5m")
     Traceback (most recent call last):
@@ -148,6 +148,8 @@ class Snooze(HeadwayError):
 
 
 class Interrupted(BaseException):
-    """Raised inside the thread of a plain handler that is to stop and did not do so within its
-    `stop_grace`. Catch it to clean up, and raise it again; it is not an Exception, so that `except
-    Exception` does not swallow it."""
+    """Raised inside the thread of a plain handler that did not stop within its `stop_grace`.
+
+    Catch it to clean up, then raise it again. It is not an Exception, so `except Exception` does not
+    swallow it.
+    """

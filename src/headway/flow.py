@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -15,7 +16,10 @@ from typing import (
     overload,
 )
 
-from headway.calls import Call, CallOptions, Options
+from headway._api.call import Call
+from headway._api.new_job import CallOptions, Options
+from headway._api.options import FlowOptions, StepOptions, check_options, define_step, endings
+from headway._api.session import Session
 from headway.core.codec import Shape
 from headway.core.config import Retention
 from headway.core.context import Context
@@ -25,17 +29,18 @@ from headway.core.flow import Next
 from headway.core.keys import as_key
 from headway.core.names import check_name
 from headway.core.retry import as_retry
-from headway.define import FlowOptions, StepOptions, check_options, define_step, endings
 from headway.errors import ConfigError
-from headway.handle import Job
-from headway.session import Session
-from headway.task import Bound, Unnamed, Wrapped
+from headway.job import Job
+from headway.task import BoundTask, Unnamed, Wrapped
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-V = TypeVar("V")
-W = TypeVar("W")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
 V_contra = TypeVar("V_contra", contravariant=True)
 W_co = TypeVar("W_co", covariant=True)
 
@@ -43,7 +48,7 @@ W_co = TypeVar("W_co", covariant=True)
 class Step(Wrapped[P, Any], Generic[P, R]):
     """One step of a flow. Made by `@flow.step`.
 
-    A step that returns `other.next(...)` goes there; anything else ends the flow with that result.
+    A step that returns `other.next(...)` continues there. Any other value ends the flow as its result.
     """
 
     @property
@@ -51,18 +56,18 @@ class Step(Wrapped[P, Any], Generic[P, R]):
         return self.definition.step
 
     def next(self, *args: P.args, **kwargs: P.kwargs) -> Next:
-        """Where to go from here: to this step, with this input, now (or after the step's own delay)."""
+        """Return a move to this step with this input, now or after the delay of the step."""
         return Next(self.definition, self.definition.bind(args, kwargs))
 
     def after(self, delay: Duration, /, *args: P.args, **kwargs: P.kwargs) -> Next:
-        """The same, not before `delay` from now. No worker waits for it."""
+        """Return a move to this step, not before `delay` from now. No worker waits for it."""
         wait = seconds(delay, name="delay")
         return Next(self.definition, self.definition.bind(args, kwargs), wait)
 
     if TYPE_CHECKING:
 
         def takes(self, *args: P.args, **kwargs: P.kwargs) -> R:
-            """What this step takes and returns, in a chain."""
+            """For type checkers: what this step takes and returns in a chain."""
             ...
 
 
@@ -80,29 +85,6 @@ class _Takes(Protocol[V_contra, W_co]):
     @property
     def definition(self) -> Definition: ...
     def takes(self, value: V_contra, /) -> W_co: ...
-
-
-class Chain(Generic[V]):
-    """Steps one after the other, each with the result of the one before. Made by `flow.then`."""
-
-    def __init__(self, steps: Steps, last: Definition) -> None:
-        self._steps = steps
-        self._last = last
-
-    def then(self, step: _Takes[V, W | Next]) -> Chain[W]:
-        """Goes on with a step that takes one value: what the step before returned.
-
-        A step of a chain may still return `step.next(...)`, and leaves the chain by that.
-        """
-        _check_belongs(self._steps, step.definition)
-        if self._last.step in self._steps.following:
-            taken = self._steps.following[self._last.step].step
-            raise ConfigError(
-                f"{self._last.handler} is followed by {taken} already; return "
-                "step.next(...) where a step may go to more than one"
-            )
-        self._steps.following[self._last.step] = step.definition
-        return Chain(self._steps, step.definition)
 
 
 class Flow(Generic[S]):
@@ -128,7 +110,9 @@ class Flow(Generic[S]):
     ) -> None:
         self.name = check_name(name, "flow name")
         if "/" in name:
-            raise ConfigError(f"name {name!r} must not have a / in it: it parts flow and step")
+            raise ConfigError(
+                f"flow name {name!r} must not contain /, which separates flow and step"
+            )
         check_options(FlowOptions, options, f"flow {name}")
         endings(options, retention)
         as_retry(options.get("retry"))
@@ -144,7 +128,7 @@ class Flow(Generic[S]):
         return f"<Flow {self.name}>"
 
     def definitions(self) -> list[Definition]:
-        """For workers: its steps."""
+        """For workers: the definitions of its steps."""
         self._steps.first()
         return list(self._steps.steps.values())
 
@@ -166,7 +150,18 @@ class Flow(Generic[S]):
     @overload
     def step(self, **options: Unpack[StepOptions]) -> StepDecorator: ...
     def step(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Makes a function a step of this flow; with options or without."""
+        """Make a function a step of this flow, with options or without.
+
+        - `name`: another name than that of the function.
+        - `queue`, `priority` (higher runs first), `timeout` of an attempt, `retry` (a `Retry`, or a
+          number of attempts), `delay` before the step runs.
+        - `executor`: "async", "thread" or "process". `stop_grace`: how long a plain function may take
+          to stop. `slots`: how many run at once in one worker.
+        - `transaction`: run in a transaction that commits with the success of the step.
+        - `concurrency_key`, `limit`: how many run at once, and how many start in a time, fleet-wide.
+
+        Options that are left out are those of the call, else those of the flow.
+        """
 
         def define(function: Callable[..., Any]) -> Step[..., Any]:
             definition = define_step(self._steps, self._options, function, options, self._retention)
@@ -175,47 +170,101 @@ class Flow(Generic[S]):
 
         return define if function is None else define(function)
 
-    def then(self, step: _Returns[V | Next]) -> Chain[V]:
-        """Begins a chain: `flow.then(a).then(b)` gives b what a returned, and so on."""
-        _check_belongs(self._steps, step.definition)
-        return Chain(self._steps, step.definition)
+    @overload
+    def chain(self, a: _Returns[A | Next], b: _Takes[A, B | Next], /) -> None: ...
+    @overload
+    def chain(
+        self, a: _Returns[A | Next], b: _Takes[A, B | Next], c: _Takes[B, C | Next], /
+    ) -> None: ...
+    @overload
+    def chain(
+        self,
+        a: _Returns[A | Next],
+        b: _Takes[A, B | Next],
+        c: _Takes[B, C | Next],
+        d: _Takes[C, D | Next],
+        /,
+    ) -> None: ...
+    @overload
+    def chain(
+        self,
+        a: _Returns[A | Next],
+        b: _Takes[A, B | Next],
+        c: _Takes[B, C | Next],
+        d: _Takes[C, D | Next],
+        e: _Takes[D, E | Next],
+        /,
+        *more: Step[..., Any],
+    ) -> None: ...
+    def chain(self, *steps: Any) -> None:
+        """Run steps one after another, each with the result of the step before as its only argument.
+
+        `flow.chain(a, b, c)` gives b the result of a, and c the result of b. Type checkers compare the
+        first five. A step may still return `step.next(...)`, which leaves the chain.
+        """
+        if len(steps) < 2:
+            raise ConfigError(f"a chain of flow {self.name} needs two steps or more")
+        for step in steps:
+            _check_belongs(self._steps, step)
+        following = dict(self._steps.following)
+        for before, after in pairwise(steps):
+            if before.definition.step in following:
+                taken = following[before.definition.step].step
+                raise ConfigError(
+                    f"{before.definition.handler} is followed by {taken} already; return "
+                    "step.next(...) where a step may go to more than one"
+                )
+            following[before.definition.step] = after.definition
+        self._steps.following.update(following)
 
     def state(self, ctx: Context) -> S:
-        """What the job at hand carries along; changes are kept when the step has succeeded."""
+        """Return the state that the job carries. Changes are kept when the step succeeds."""
         if self._steps.state is None:
-            raise ConfigError(f"flow {self.name} carries no state; define it with state=")
+            raise ConfigError(f"flow {self.name} has no state; define it with state=")
         state: S = ctx.state
         return state
 
-    # -- enqueuing, at the first step declared ----------------------------------------------------
+    def using(self, **options: Unpack[CallOptions]) -> BoundTask[..., Any]:
+        """Return this flow with options for a call: those of `Task.using`, and `state`.
 
-    def using(self, **options: Unpack[CallOptions]) -> Bound[..., Any]:
-        """This flow with options for a call; those left out are the flow's."""
-        return Bound(self._session, self._steps.first(), Options.of(options))
+        Options that are left out are the flow's.
+        """
+        return BoundTask(self._session, self._steps.first(), Options.of(options))
 
     async def enqueue(self, *args: Any, **kwargs: Any) -> Job[Any]:
-        """Makes a job that starts at the first step declared, and ends with the last one's result."""
+        """Enqueue a job that starts at the first step declared. Its result is that of the last step."""
         return await self.using().enqueue(*args, **kwargs)
 
-    def enqueue_sync(self, *args: Any, **kwargs: Any) -> Job[Any]:
-        """As `enqueue`."""
-        return self.using().enqueue_sync(*args, **kwargs)
-
-    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Call]) -> list[Job[Any]]:
-        """As `Task.enqueue_many`."""
+    async def enqueue_many(self, calls: Iterable[Mapping[str, Any] | Call[Any]]) -> list[Job[Any]]:
+        """Enqueue a job of each call, all or none. Return their handles in order."""
         return await self.using().enqueue_many(calls)
 
-    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Call]) -> list[Job[Any]]:
-        """As `Task.enqueue_many`."""
+    # -- sync: generated by scripts/sync from the async methods; do not edit --
+
+    def enqueue_sync(self, *args: Any, **kwargs: Any) -> Job[Any]:
+        """Sync version of `enqueue`.
+
+        Enqueue a job that starts at the first step declared. Its result is that of the last
+        step.
+        """
+        return self.using().enqueue_sync(*args, **kwargs)
+
+    def enqueue_many_sync(self, calls: Iterable[Mapping[str, Any] | Call[Any]]) -> list[Job[Any]]:
+        """Sync version of `enqueue_many`.
+
+        Enqueue a job of each call, all or none. Return their handles in order.
+        """
         return self.using().enqueue_many_sync(calls)
 
-    def call(self, *args: Any, **kwargs: Any) -> Call:
-        """As `Task.call`."""
+    # -- end of the generated methods --
+
+    def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
+        """Return this call, checked, for `enqueue_many` and `ctx.enqueue`."""
         return self.using().call(*args, **kwargs)
 
 
 class StepDecorator(Protocol):
-    """What `@flow.step(...)` does to a function; see `TaskDecorator`."""
+    """The type of `@flow.step(...)`; see `TaskDecorator`."""
 
     @overload
     def __call__(
@@ -243,6 +292,8 @@ def _shape(flow: str, state: type[S]) -> Shape[S]:
         raise ConfigError(f"the state of flow {flow} cannot be stored: {error}") from error
 
 
-def _check_belongs(steps: Steps, definition: Definition) -> None:
-    if definition.flow is not steps:
-        raise ConfigError(f"{definition.handler} is not a step of flow {steps.flow}")
+def _check_belongs(steps: Steps, step: object) -> None:
+    definition = getattr(step, "definition", None)
+    if not isinstance(definition, Definition) or definition.flow is not steps:
+        named = definition.handler if isinstance(definition, Definition) else repr(step)
+        raise ConfigError(f"{named} is not a step of flow {steps.flow}")

@@ -40,7 +40,7 @@ async def test_a_job_that_runs_is_stopped(hw, wait, start) -> None:
     job = await wait.enqueue()
     await asyncio.wait_for(wait.inside.wait(), DEADLINE)
     assert await job.cancel() is True
-    with pytest.raises(JobCancelled, match="cancelled while it ran"):
+    with pytest.raises(JobCancelled):
         await job.result(timeout="60s")
     assert (await job.status()).attempt == 1
 

@@ -22,7 +22,11 @@ CALLS: dict[str, Callable[[Headway], Awaitable[Any]]] = {
     "result": lambda hw: hw.job(uuid4()).result(timeout="1s"),
     "queues.list": lambda hw: hw.queues.list(),
     "queues.metrics": lambda hw: hw.queues.metrics(),
-    "queues.parked": lambda hw: hw.queues.parked("q"),
+    "workers.drain": lambda hw: hw.workers.drain(1),
+    "workers.overview": lambda hw: hw.workers.overview(),
+    "jobs.list": lambda hw: hw.jobs.list(),
+    "jobs.retry": lambda hw: hw.jobs.retry([uuid4()]),
+    "queues.waiting": lambda hw: hw.queues.waiting("q"),
     "queues.purge": lambda hw: hw.queues.purge("q"),
     "queues.move": lambda hw: hw.queues.move("q", "p"),
     "queues.drain": lambda hw: hw.queues.drain("q"),
@@ -46,7 +50,7 @@ async def test_r14_no_call_starts_an_embedded_server_on_the_event_loop(
         started_in.append(threading.current_thread())
         raise EmbeddedUnavailable("only its thread matters here")
 
-    monkeypatch.setattr("headway.session.embedded.start", start)
+    monkeypatch.setattr("headway._api.session.embedded.start", start)
     hw = Headway(local=tmp_path)
     with pytest.raises(EmbeddedUnavailable):
         await CALLS[call](hw)

@@ -34,7 +34,7 @@ async def test_queues_are_listed_with_what_waits_in_them(hw, mail) -> None:
 
 
 async def test_a_paused_queue_waits_and_says_why(hw, mail) -> None:
-    await hw.queues.pause("mail", reason="provider down", by="ada")
+    await hw.queues.pause("mail", reason="provider down", actor="ada")
     await mail.enqueue(1)
     await hw.run_until_idle()
     (row,) = await hw.queues.list()
@@ -60,7 +60,7 @@ async def test_a_queue_that_was_not_paused_cannot_be_resumed(hw, mail) -> None:
 async def test_a_second_pause_changes_the_reason_and_not_the_moment(hw) -> None:
     await hw.queues.pause("mail", reason="first")
     (before,) = await hw.queues.list()
-    await hw.queues.pause("mail", reason="second", by="bob")
+    await hw.queues.pause("mail", reason="second", actor="bob")
     (after,) = await hw.queues.list()
     assert after.paused_at == before.paused_at
     assert (after.pause_reason, after.paused_by) == ("second", "bob")

@@ -13,7 +13,7 @@ import pytest
 
 from headway import Fatal, Headway, Retry
 from headway.errors import JobCancelled, JobExpired, JobFailed, ResultTimeout
-from headway.store.client import Client
+from headway.store.connections.client import Client
 from tests.support import DEADLINE, eventually
 
 
@@ -192,7 +192,7 @@ async def test_threads_and_loops_may_wait_for_the_same_job(hw, start) -> None:
         *[asyncio.create_task(asyncio.to_thread(job.result_sync, DEADLINE)) for _ in range(4)],
         *[asyncio.create_task(job.result(timeout="60s")) for _ in range(4)],
     ]
-    results = await hw.session.results()
+    results = await hw._session.results()
     await eventually(lambda: len(results._waiting.get(str(job.id), ())) == 4)
     opened.set()
     assert await asyncio.gather(*waiting) == [5] * 8

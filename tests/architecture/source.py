@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import headway
+from headway.store.statement import source
 
 PACKAGE = Path(headway.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ class Module:
 
     @property
     def place(self) -> str:
-        """Its file, as one would name it: `store/jobs.py`."""
+        """Its file, as one would name it: `store/statements/jobs.py`."""
         return self.path.relative_to(PACKAGE).as_posix()
 
 
@@ -67,10 +68,10 @@ def strings(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def sql_files(*folders: str) -> dict[str, str]:
-    """The SQL of these folders (of all, if none is named) by `folder/name`, without comments."""
-    sql = PACKAGE / "store" / "sql"
-    paths = [path for folder in folders or ("*",) for path in sorted(sql.glob(f"{folder}/*.sql"))]
-    return {
-        f"{path.parent.name}/{path.stem}": re.sub(r"--.*", "", path.read_text("utf-8"))
-        for path in paths
-    }
+    """The SQL of these folders by `folder/name`, with its parts inlined and without comments."""
+    names = [
+        f"{folder}/{path.stem}"
+        for folder in folders
+        for path in sorted((PACKAGE / "store" / "sql" / folder).glob("*.sql"))
+    ]
+    return {name: re.sub(r"--.*", "", source(name)) for name in names}

@@ -40,7 +40,7 @@ def test_a_driver_whose_connections_are_borrowed_is_never_imported() -> None:
     for driver in ("asyncpg", "sqlalchemy", "django", "psycopg2"):
         assert _places(driver) == set(), driver
         spoken = {m.place for m in modules().values() if any(driver == t for _, t in strings(m))}
-        assert {place for place in spoken if not place.startswith("store/borrowed/")} == set()
+        assert {place for place in spoken if not place.startswith("store/caller/")} == set()
 
 
 _SQL = re.compile(
@@ -50,11 +50,11 @@ _SQL = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _SPEAK_SQL = {
-    "store/connect.py",
-    "store/listen.py",
+    "store/connections/connect.py",
+    "store/connections/listen.py",
     "store/migrate.py",
-    "store/pool.py",
-    "store/transactions.py",
+    "store/connections/pool.py",
+    "store/connections/handler_transactions.py",
 }
 
 

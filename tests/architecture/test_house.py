@@ -8,13 +8,13 @@ import importlib
 import inspect
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 
 import headway
 from headway import errors
-from headway.queues import Queues
+from tests.architecture import prose
 from tests.architecture.source import PACKAGE, ROOT, modules
 
 _LONGEST = 400
@@ -26,7 +26,12 @@ def _files() -> list[Path]:
 
 
 def test_no_file_is_too_long() -> None:
-    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in _files()}
+    """Lines that scripts/sync generates do not count: nobody reads or edits them."""
+    generated = re.compile(
+        r"^ *# -- sync: .*?^ *# -- end of the generated", re.MULTILINE | re.DOTALL
+    )
+    texts = {path: generated.sub("", path.read_text("utf-8")) for path in _files()}
+    lengths = {path: len(text.splitlines()) for path, text in texts.items()}
     long = {path.name: length for path, length in lengths.items() if length > _LONGEST}
     assert long == {}
 
@@ -93,6 +98,8 @@ def test_every_error_says_what_it_means(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(headway.__all__) - {"__version__"}))
 def test_every_public_name_says_what_it_is(name: str) -> None:
     thing: Any = getattr(headway, name)
+    if get_origin(thing) is not None:
+        return  # a type alias
     said = inspect.getdoc(thing)
     assert said
     assert not said.startswith(f"{name}("), "a dataclass says nothing by listing its fields"
@@ -105,10 +112,13 @@ def test_every_public_name_says_what_it_is(name: str) -> None:
         headway.Task,
         headway.Flow,
         headway.Step,
-        headway.Chain,
         headway.Job,
         headway.Context,
-        Queues,
+        headway.Jobs,
+        headway.Queues,
+        headway.Workers,
+        headway.Controls,
+        headway.Schedules,
     ],
     ids=lambda k: k.__name__,
 )
@@ -146,3 +156,60 @@ def test_there_are_examples_to_run() -> None:
     """Those that need a database are marked to be skipped; these do not."""
     for name in ("headway.core.duration", "headway.core.retry", "headway.errors", "headway.app"):
         assert doctest.testmod(importlib.import_module(name)).attempted > 0, name
+
+
+# -- names and prose ------------------------------------------------------------------------------
+
+_UNUSED_NAMES = frozenset(
+    {
+        *("util", "utils", "helper", "helpers", "common", "base", "manager", "misc"),
+        *(
+            "sight",
+            "lookout",
+            "ear",
+            "books",
+            "pulse",
+            "notes",
+            "census",
+            "turns",
+            "duties",
+            "duty",
+        ),
+        *("handover", "exchange", "wake", "look", "ring", "lent", "borrowed", "clocks", "patience"),
+        *(
+            "handle",
+            "define",
+            "calls",
+            "declared",
+            "returned",
+            "arrivals",
+            "track",
+            "block",
+            "replies",
+        ),
+    }
+)
+
+
+def test_no_module_has_a_name_that_we_do_not_use() -> None:
+    names = [name.rpartition(".")[2].strip("_") for name in modules()]
+    assert sorted(_UNUSED_NAMES & set(names)) == []
+
+
+def test_no_two_classes_share_a_name() -> None:
+    found: dict[str, list[str]] = {}
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module.place)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def _written() -> list[Path]:
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.sql")]
+    return sorted(path for path in files if "migrations" not in path.parts)
+
+
+def test_prose_has_none_of_the_phrases_that_we_do_not_use() -> None:
+    found = {path.relative_to(PACKAGE).as_posix(): prose.faults(path) for path in _written()}
+    assert {place: faults for place, faults in found.items() if faults} == {}

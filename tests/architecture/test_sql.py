@@ -8,28 +8,30 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.handle import JobStatus
-from headway.store.connect import Target
-from headway.store.documents import NewJob
-from headway.store.fleet import Beat
-from headway.store.rows import (
-    AttemptRow,
-    Claim,
-    JobRow,
-    OutcomeRow,
+from headway.core.info import (
+    Attempt,
+    JobStatus,
+    JobSummary,
+    QueueInfo,
     QueueMetrics,
-    QueueRow,
-    ServerRow,
-    WorkerRow,
+    ServerInfo,
+    WorkerInfo,
+)
+from headway.store.connections.connect import Target
+from headway.store.documents import NewJob
+from headway.store.rows import (
+    Claim,
+    OutcomeRow,
 )
 from headway.store.statement import text
+from headway.store.statements.fleet import Beat
 from tests.architecture.source import PACKAGE, sql_files
 from tests.store.samples import samples
 
 _MOVES, _WRITES, _READS = sql_files("moves"), sql_files("writes"), sql_files("reads")
 _FUNCTIONS = sql_files("functions")
 _STATEMENTS = _MOVES | _WRITES | _READS
-_FOLDERS = {"moves", "writes", "reads", "calls", "functions", "migrations"}
+_FOLDERS = {"moves", "writes", "reads", "calls", "functions", "migrations", "parts"}
 
 
 def _making(action: str, table: str) -> set[str]:
@@ -54,6 +56,37 @@ def test_there_are_no_other_folders_of_sql() -> None:
 def test_every_file_opens_with_what_it_is_for(path: Any) -> None:
     opening = path.read_text("utf-8").splitlines()[0]
     assert re.match(r"-- \S.{9,}", opening), f"{path.name} opens with {opening!r}"
+
+
+def test_every_part_is_used_and_every_use_is_inlined() -> None:
+    folder = PACKAGE / "store" / "sql"
+    used = {
+        name
+        for path in folder.rglob("*.sql")
+        for name in re.findall(r"{part (\w+)", path.read_text("utf-8"))
+    }
+    assert used == {path.stem for path in (folder / "parts").iterdir()}
+    for name, sql in (_STATEMENTS | _FUNCTIONS).items():
+        assert not re.search(r"{(part|of)\b", sql), name
+
+
+def test_a_rule_that_is_a_part_is_written_nowhere_else() -> None:
+    """Migrations are texts of their own: they never change with a part."""
+    rules = (
+        r"'ready '",
+        r"step when '' then [\w{}.]*task\b",
+        r"insert into {schema}\.archive\b",
+        r"when [\w{}.]*ordered then 0",
+        r"\b(168|720) hours",
+        r"\b32000\)",
+        r"\.burst \+ 1\)",
+    )
+    folder = PACKAGE / "store" / "sql"
+    paths = {path for path in folder.rglob("*.sql") if path.parent.name != "migrations"}
+    for rule in rules:
+        homes = {path for path in paths if re.search(rule, path.read_text("utf-8"))}
+        assert len(homes - set((folder / "parts").iterdir())) == 0, rule
+        assert homes, f"{rule} finds its part"
 
 
 def test_reads_write_nothing() -> None:
@@ -86,7 +119,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
     assert _making("update", "job") == {
         "moves/claim",
         "moves/admit",
-        "moves/give_way",
+        "moves/unadmit",
         "moves/advance",
         "moves/requeue",
         "moves/promote",
@@ -119,7 +152,7 @@ def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
         "finish",
         "advance",
         "requeue",
-        "give_way",
+        "unadmit",
         "admit",
         "promote",
         "rescue",
@@ -133,8 +166,8 @@ def test_i9_only_admit_gives_room_under_a_key() -> None:
     giving = {name for name, sql in _MOVES.items() if re.search(r"\bholds\s*=\s*true\b", sql)}
     assert giving == {"moves/admit"}
     keeping = {name for name, sql in _MOVES.items() if "holds" in _assigned(sql, "job")} - giving
-    assert keeping == {"moves/requeue", "moves/advance", "moves/rescue", "moves/give_way"}
-    assert "holds = false" in _MOVES["moves/give_way"]
+    assert keeping == {"moves/requeue", "moves/advance", "moves/rescue", "moves/unadmit"}
+    assert "holds = false" in _MOVES["moves/unadmit"]
     assert "holds = j.holds and" in _MOVES["moves/rescue"]
     assert "holds = j.holds and" in _MOVES["moves/requeue"]
     assert re.search(r"j\.holds and .* as stays", _MOVES["moves/advance"])
@@ -154,7 +187,7 @@ def test_i3_only_a_claim_counts_claims_and_attempts_up() -> None:
     )
     assert re.search(drawn, _MOVES["moves/claim"])
     assert re.search(r"attempt = attempt \+ 1\b", _MOVES["moves/claim"])
-    assert re.search(r"attempt = j.attempt - v.b::integer", _MOVES["moves/requeue"])
+    assert re.search(r"attempt = j.attempt - v.given_back::integer", _MOVES["moves/requeue"])
     assert re.search(r"attempt = j.attempt - \(not h.consumes\)::integer", _MOVES["moves/rescue"])
     assert re.search(r"\battempt = 0\b", _MOVES["moves/advance"]), "each step has its own"
 
@@ -164,8 +197,8 @@ def test_i4_what_is_written_about_a_running_job_is_fenced() -> None:
     for name in fenced:
         sql = _STATEMENTS[name]
         assert re.search(
-            r"j\.id = \w\.i\b.*?\bj\.claim = \w\.c\b.*?\bj\.state = 'x'", sql, re.DOTALL
-        ) or re.search(r"j\.id = c\.i\s+where j\.claim = c\.c and j\.state = 'x'", sql), name
+            r"j\.id = (\w)\.job_id\b.*?\bj\.claim = \1\.claim\b.*?\bj\.state = 'x'", sql, re.DOTALL
+        ), name
 
 
 def test_settling_does_not_mention_the_worker_where_it_looks_for_jobs() -> None:
@@ -217,7 +250,7 @@ def test_g10_a_function_that_is_given_the_moment_asks_no_other_clock() -> None:
 def test_every_table_is_named_with_its_schema(name: str) -> None:
     sql = (_STATEMENTS | _FUNCTIONS)[name]
     tables = (
-        r"job|archive|attempt|worker|duty|queue|awaited|jobs|queues|migration|task|unique_period"
+        r"job|archive|attempt|worker|leader|queue|awaited|jobs|queues|migration|task|unique_period"
         r"|stop_request|drain_request|unkept"
     )
     bare = re.findall(rf"\b(?:from|join|insert\s+into|update)\s+({tables})\b(?!\s*[(.])", sql)
@@ -246,6 +279,14 @@ def test_a_claim_is_what_its_statements_return(
     assert ["number" if column == "claim" else column for column in columns] == _fields(Claim)
 
 
+def test_the_fields_of_documents_are_words() -> None:
+    """`id` and `at` are the words that enqueue() has for them."""
+    columns = re.compile(r"jsonb_to_record(?:set)?\([^;]*?\)\s+as \w+\(([^)]*?)\)", re.DOTALL)
+    for name, sql in (_STATEMENTS | _FUNCTIONS).items():
+        fields = [c.split()[0] for found in columns.findall(sql) for c in found.split(",")]
+        assert [f for f in fields if len(f) < 3 and f not in ("id", "at")] == [], name
+
+
 def test_a_new_job_is_the_type_that_functions_take(db: psycopg.Connection[Any]) -> None:
     taken = db.execute(
         "select attname from pg_attribute where attrelid = 'new_job'::regclass and attnum > 0"
@@ -254,12 +295,12 @@ def test_a_new_job_is_the_type_that_functions_take(db: psycopg.Connection[Any]) 
 
 
 _ROWS = {
-    "reads/attempts": AttemptRow,
+    "reads/attempts": Attempt,
     "reads/outcome": OutcomeRow,
-    "reads/workers": WorkerRow,
-    "reads/queues": QueueRow,
+    "reads/workers": WorkerInfo,
+    "reads/queues": QueueInfo,
     "reads/metrics": QueueMetrics,
-    "reads/server": ServerRow,
+    "reads/server": ServerInfo,
     "writes/heartbeat": Beat,
 }
 
@@ -275,9 +316,8 @@ def test_a_row_is_what_its_statement_returns(
 def test_a_job_is_what_its_statements_return(db: psycopg.Connection[Any], schema: str) -> None:
     whole = {"worker" if c == "worker_id" else c for c in _columns(db, schema, "reads/job")}
     narrow = {"worker" if c == "worker_id" else c for c in _columns(db, schema, "reads/jobs")}
-    assert whole == set(_fields(JobRow)) == set(_fields(JobStatus))
-    payloads = {"input", "result", "headers", "progress", "keys", "carried"}
-    assert narrow == whole - payloads - {"expires_at", "cancelling"}
+    assert whole == set(_fields(JobStatus))
+    assert narrow == set(_fields(JobSummary))
 
 
 def _table(db: psycopg.Connection[Any], table: str) -> list[str]:
@@ -300,7 +340,7 @@ def test_i7_every_way_to_end_a_job_keeps_the_same_columns(db: psycopg.Connection
         if found:
             listed = {column.strip() for column in found[1].split(",")}
             unnamed = set(_table(db, "archive")) - listed - {"spilled"}  # set by a sweep only
-            assert unnamed == (set() if name == "moves/finish" else {"result"}), name
+            assert unnamed == set(), name
 
 
 def test_i7_a_revived_job_is_the_one_that_ended(db: psycopg.Connection[Any]) -> None:

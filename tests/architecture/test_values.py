@@ -61,6 +61,22 @@ def test_defaults_of_the_schema_are_those_of_the_package(store: Store) -> None:
     assert row == {"priority": 0, "step": "", "attempt": 0, "claim": 0, "crashes": 0}
 
 
+def test_a_call_in_sql_is_tried_as_often_and_as_far_apart_as_in_python(store: Store) -> None:
+    default = retry.Retry()
+    made = store.one("select enqueue('unknown', '{}') as id")["id"]
+    row = store.one("select max_attempts from job where id = %s", made)
+    assert row["max_attempts"] == default.max_attempts
+    for attempt in (1, 4, 13, 19):
+        store.rows("update job set attempt = %s returning 1", attempt - 1)
+        failed = store.one("select fail(id, claim, 'no') as done from claim('default', 1)")
+        assert failed["done"]
+        query = "select extract(epoch from run_at - now())::float as rest from job"
+        rest = store.one(query)["rest"]
+        assert default.delay(attempt, 0) - 60 <= rest <= default.delay(attempt, 1)
+        query = "update job set state = 'r', run_at = now(), seq = nextval('job_seq') returning 1"
+        store.rows(query)
+
+
 def test_as_many_days_are_made_by_the_migration_as_by_the_sweep() -> None:
     first = sql_files("functions")["functions/1_partitions"]
     (made,) = re.findall(r"select {schema}\.add_partitions\(now\(\), (\d+)\)", first)

@@ -10,16 +10,16 @@ import psycopg
 import pytest
 
 from headway import Headway, Task
-from tests.borrowed.on_asyncpg import OnAsyncpg, OnAsyncpgPool, OnAsyncpgWithCodecs
-from tests.borrowed.on_django import OnDjango
-from tests.borrowed.on_sqlalchemy import (
+from tests.caller.on_asyncpg import OnAsyncpg, OnAsyncpgPool, OnAsyncpgWithCodecs
+from tests.caller.on_django import OnDjango
+from tests.caller.on_sqlalchemy import (
     OnAsyncConnection,
     OnAsyncSession,
     OnConnection,
     OnScopedSession,
     OnSession,
 )
-from tests.borrowed.transactions import OnAsyncPsycopg, OnPsycopg, Transaction
+from tests.caller.transactions import OnAsyncPsycopg, OnPsycopg, Transaction
 
 KINDS: dict[str, Callable[[str], Transaction]] = {
     "psycopg": OnPsycopg,
@@ -74,13 +74,21 @@ def tx(request: pytest.FixtureRequest, begin: Callable[[str], Transaction]) -> T
 
 
 @pytest.fixture
-def seen(db: psycopg.Connection[Any], schema: str) -> Callable[[], list[str]]:
-    """What others see: the texts of the jobs, and `mine` for each row of the caller's own."""
-    db.execute("create table work (text text)")
+def work_table(db: psycopg.Connection[Any]) -> str:
+    """An empty table of the caller's, in a schema of its own: that of Headway is left as it is."""
+    db.execute("create schema if not exists callers")
+    db.execute("create table if not exists callers.work (text text)")
+    db.execute("truncate callers.work")
+    return "callers.work"
+
+
+@pytest.fixture
+def seen(db: psycopg.Connection[Any], work_table: str) -> Callable[[], list[str]]:
+    """What others see: the texts of the jobs, and of the rows in the caller's table."""
 
     def seen() -> list[str]:
         jobs = db.execute("select input->>'text' from jobs").fetchall()
-        own = db.execute("select text from work").fetchall()
+        own = db.execute("select text from callers.work").fetchall()
         return sorted(text for (text,) in (*jobs, *own))
 
     return seen

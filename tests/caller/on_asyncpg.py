@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from tests.borrowed.transactions import AsyncTransaction, server
+from tests.caller.transactions import AsyncTransaction, server
 
 
 class OnAsyncpg(AsyncTransaction):

@@ -10,7 +10,7 @@ import django
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from tests.borrowed.transactions import Transaction, server
+from tests.caller.transactions import Transaction, server
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
 
-from tests.borrowed.transactions import AsyncTransaction, Transaction, server
+from tests.caller.transactions import AsyncTransaction, Transaction, server
 
 
 def sync_engine(dsn: str, driver: str, **options: Any) -> Engine:

@@ -11,30 +11,30 @@ from django.db import connection
 from sqlalchemy import text
 
 from headway.errors import ConfigError
-from headway.store.borrowed import Lent, lend, lend_async
-from tests.borrowed.on_django import configured
-from tests.borrowed.on_sqlalchemy import async_engine, sync_engine
-from tests.borrowed.transactions import server
+from headway.store.caller import CallerConnection, wrap, wrap_async
+from tests.caller.on_django import configured
+from tests.caller.on_sqlalchemy import async_engine, sync_engine
+from tests.caller.transactions import server
 
 Database = psycopg.Connection[Any]
 
 
 @pytest.fixture
-def insert(db: Database, schema: str) -> Any:
+def insert(work_table: str) -> Any:
     """A statement that writes, as ours do."""
-    db.execute("create table work (text text)")
     return (
-        f"with made as (insert into {schema}.work values (%(text)s) returning text) "
+        f"with made as (insert into {work_table} values (%(text)s) returning text) "
         "select text from made"
     )
 
 
 @pytest.fixture
 def written(db: Database) -> Any:
-    return lambda: [text for (text,) in db.execute("select text from work order by text")]
+    query = "select text from callers.work order by text"
+    return lambda: [text for (text,) in db.execute(query)]
 
 
-def _fail_behind(insert: Any, lent: Lent) -> None:
+def _fail_behind(insert: Any, lent: CallerConnection) -> None:
     with lent.together():
         lent.rows(insert, {"text": "lost"})
         lent.rows("select 1/0", {})
@@ -42,7 +42,7 @@ def _fail_behind(insert: Any, lent: Lent) -> None:
 
 async def test_on_asyncpg_several_are_one(dsn: str, insert: Any, written: Any) -> None:
     conn = await asyncpg.connect(**server(dsn))
-    lent = lend_async(conn)
+    lent = wrap_async(conn)
     assert await lent.rows(insert, {"text": "alone"}) == [("alone",)]
     assert written() == ["alone"]
 
@@ -66,7 +66,7 @@ async def test_on_asyncpg_several_are_one(dsn: str, insert: Any, written: Any) -
 
 def test_on_psycopg_several_are_one(dsn: str, insert: Any, written: Any) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
-        lent = lend(conn)
+        lent = wrap(conn)
         with pytest.raises(psycopg.errors.DivisionByZero):
             _fail_behind(insert, lent)
         with lent.together():
@@ -76,7 +76,7 @@ def test_on_psycopg_several_are_one(dsn: str, insert: Any, written: Any) -> None
 
 def test_on_django_several_are_one(dsn: str, insert: Any, written: Any) -> None:
     with configured(dsn):
-        lent = lend("default")
+        lent = wrap("default")
         assert lent.rows(insert, {"text": "alone"}) == [("alone",)]
         assert written() == ["alone"]
         with pytest.raises(Exception, match="division by zero"):
@@ -93,9 +93,9 @@ def test_on_sqlalchemy_one_is_fine_and_several_are_refused(
 ) -> None:
     engine = sync_engine(dsn, driver, isolation_level="AUTOCOMMIT")
     with engine.connect() as conn:
-        lend(conn).rows(insert, {"text": "alone"})
+        wrap(conn).rows(insert, {"text": "alone"})
         assert written() == ["alone"]
-        with pytest.raises(ConfigError, match="AUTOCOMMIT"), lend(conn).together():
+        with pytest.raises(ConfigError, match="AUTOCOMMIT"), wrap(conn).together():
             pytest.fail("nothing of it is begun")
 
 
@@ -105,10 +105,10 @@ async def test_the_same_on_async_sqlalchemy(
 ) -> None:
     engine = async_engine(dsn, driver, isolation_level="AUTOCOMMIT")
     async with engine.connect() as conn:
-        await lend_async(conn).rows(insert, {"text": "alone"})
+        await wrap_async(conn).rows(insert, {"text": "alone"})
         assert written() == ["alone"]
         with pytest.raises(ConfigError, match="AUTOCOMMIT"):
-            async with lend_async(conn).together():
+            async with wrap_async(conn).together():
                 pytest.fail("nothing of it is begun")
 
 
@@ -118,7 +118,7 @@ def test_a_caller_who_streams_results_can_lend_as_well(
 ) -> None:
     """A cursor on the server cannot be declared for a statement that writes."""
     with sync_engine(dsn, "psycopg2").connect().execution_options(**options) as conn:
-        assert lend(conn).rows(insert, {"text": "kept"}) == [("kept",)]
+        assert wrap(conn).rows(insert, {"text": "kept"}) == [("kept",)]
         assert conn.execute(text("select 1")).scalar() == 1
         conn.commit()
     assert written() == ["kept"]
@@ -129,7 +129,7 @@ async def test_a_sync_session_on_an_async_driver_is_a_sync_one(
 ) -> None:
     """As `run_sync` hands it out."""
     async with async_engine(dsn, "asyncpg").connect() as conn:
-        rows = await conn.run_sync(lambda lent: lend(lent).rows(insert, {"text": "lost"}))
+        rows = await conn.run_sync(lambda lent: wrap(lent).rows(insert, {"text": "lost"}))
         assert rows == [("lost",)]
         await conn.rollback()
     assert written() == []

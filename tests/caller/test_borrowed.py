@@ -11,12 +11,13 @@ import psycopg
 import pytest
 
 from headway import Headway, Task
+from headway._api import new_job
 from headway.errors import ConfigError, KeyTaken, SchemaMismatch
-from headway.store import inspect
-from headway.store.borrowed import explained
-from headway.store.connect import Target
+from headway.store.caller import explained
+from headway.store.connections.connect import Target
 from headway.store.statement import text
-from tests.borrowed.transactions import Transaction
+from headway.store.statements import inspect
+from tests.caller.transactions import Transaction
 from tests.store.samples import samples
 
 Seen = Callable[[], list[str]]
@@ -26,9 +27,9 @@ _MAY_BE_NULL = {"now", "channel", "done"}
 
 
 @pytest.fixture
-def work(schema: str) -> str:
+def work(work_table: str) -> str:
     """A statement of the caller's own."""
-    return f"insert into {schema}.work values ('own')"
+    return f"insert into {work_table} values ('own')"
 
 
 def test_g1_a_job_is_there_once_its_transaction_commits_with_the_callers_work(
@@ -74,20 +75,21 @@ def test_g1_a_savepoint_that_is_rolled_back_takes_its_jobs_with_it(
 
 
 def test_a_unique_key_that_is_taken_is_named_with_the_job_that_has_it(
-    tx: Transaction, db: psycopg.Connection[Any], schema: str
+    tx: Transaction, db: psycopg.Connection[Any]
 ) -> None:
-    db.execute(f"""create function refuse() returns int language plpgsql as $$ begin
+    db.execute(f"""create or replace function public.refuse() returns int language plpgsql as $$ begin
         raise exception 'the key is taken' using errcode = 'HW001', detail = '{_HOLDER}'; end $$""")
     with pytest.raises(KeyTaken, match=r"^the key is taken; wait for it") as found, explained(str):
-        tx.rows(f"select {schema}.refuse()", {})
+        tx.rows("select public.refuse()", {})
     assert found.value.job_id == _HOLDER
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_g1_many_jobs_of_several_statements_share_one_end(
-    tx: Transaction, note: Task[Any, Any], seen: Seen, end: str
+    tx: Transaction, note: Task[Any, Any], seen: Seen, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many = 5_001  # the first that are two statements
+    monkeypatch.setattr(new_job, "_MOST_ROWS", 20)
+    many = 50  # three statements
     tx.enqueue_many(note, [{"text": ""}] * many)
     assert seen() == []
     getattr(tx, end)()
@@ -97,7 +99,7 @@ def test_g1_many_jobs_of_several_statements_share_one_end(
 def test_the_other_way_to_enqueue_is_refused_and_the_transaction_goes_on(
     tx: Transaction, note: Task[Any, Any], seen: Seen
 ) -> None:
-    with pytest.raises(ConfigError, match=r"the call that ends in _sync|the call without _sync"):
+    with pytest.raises(ConfigError):
         tx.enqueue_the_other_way(note)
     tx.enqueue(note, "kept")
     tx.commit()

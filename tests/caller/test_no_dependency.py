@@ -11,9 +11,9 @@ _PROGRAM = """
 import sys
 import headway
 from headway.errors import ConfigError
-from headway.store import borrowed
+from headway.store import caller as borrowed
 
-for way in (borrowed.lend, borrowed.lend_async):
+for way in (borrowed.wrap, borrowed.wrap_async):
     for conn in (object(), "default"):
         try:
             way(conn)
@@ -32,4 +32,4 @@ def test_neither_importing_headway_nor_looking_at_a_connection_loads_a_library()
     *refusals, loaded = ran.stdout.splitlines()
     assert loaded == "set()"
     assert len(refusals) == 4
-    assert "which this program does not use" in refusals[1]
+    assert "this program does not use" in refusals[1]

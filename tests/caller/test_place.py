@@ -13,8 +13,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from headway import Headway, Task
 from headway.errors import ConfigError
 from headway.store import migrate
-from tests.borrowed.conftest import KINDS
-from tests.borrowed.transactions import Transaction
+from tests.caller.conftest import KINDS
+from tests.caller.transactions import Transaction
 
 _OTHER = "headway_test_elsewhere"
 
@@ -71,7 +71,7 @@ def test_b3_a_producer_who_may_only_enqueue_is_told_the_same(
             @app.task(name="note")
             def note(text: str = "") -> None: ...
 
-            assert note.using(conn=right).enqueue_sync("kept").made
+            assert note.using(conn=right).enqueue_sync("kept").created
             with (
                 psycopg.connect(make_conninfo(elsewhere, user=f"{schema}_lone_producer")) as wrong,
                 pytest.raises(ConfigError, match=_OTHER),

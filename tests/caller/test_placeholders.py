@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.store.borrowed.placeholders import numbered
+from headway.store.caller.placeholders import numbered
 
 
 def test_a_name_has_one_number_wherever_it_stands() -> None:
@@ -39,5 +39,5 @@ def test_a_value_says_its_type_but_for_text_that_has_none(value: Any, bare: str,
 
 
 def test_what_no_statement_carries_is_refused() -> None:
-    with pytest.raises(TypeError, match="no value that statements carry"):
+    with pytest.raises(TypeError, match="not a type that statements use"):
         numbered("select %(v)s", {"v": [1]})

@@ -15,31 +15,31 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session, sessionmaker
 
 from headway.errors import ConfigError
-from headway.store.borrowed import lend, lend_async
-from tests.borrowed.on_django import configured
-from tests.borrowed.on_sqlalchemy import async_engine, sync_engine
-from tests.borrowed.transactions import server
+from headway.store.caller import wrap, wrap_async
+from tests.caller.on_django import configured
+from tests.caller.on_sqlalchemy import async_engine, sync_engine
+from tests.caller.transactions import server
 
 
 def _refused(conn: Any, words: str) -> None:
     """Both ways: the reason is the same, sync or async."""
-    for way in (lend, lend_async):
+    for way in (wrap, wrap_async):
         with pytest.raises(ConfigError, match=words):
             way(conn)
 
 
 @pytest.mark.parametrize("wrong", [object(), 5, psycopg, b"default"])
 def test_what_is_no_connection_at_all(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="give one of psycopg, SQLAlchemy or Django"):
-        lend(wrong)
-    with pytest.raises(ConfigError, match="give one of psycopg, asyncpg or SQLAlchemy"):
-        lend_async(wrong)
+    with pytest.raises(ConfigError, match="pass one of psycopg, SQLAlchemy or Django"):
+        wrap(wrong)
+    with pytest.raises(ConfigError, match="pass one of psycopg, asyncpg or SQLAlchemy"):
+        wrap_async(wrong)
 
 
 def test_a_dsn_is_not_repeated_because_it_may_hold_a_password() -> None:
     for dsn in ("postgresql://ada:secret@db/shop", "host=db password=secret"):
-        for way in (lend, lend_async):
-            with pytest.raises(ConfigError, match="give an open connection") as found:
+        for way in (wrap, wrap_async):
+            with pytest.raises(ConfigError, match="pass an open connection") as found:
                 way(dsn)
             assert "secret" not in str(found.value)
 
@@ -53,8 +53,8 @@ async def test_what_hands_out_connections_is_none(dsn: str) -> None:
     _refused(engine, r"with engine\.begin\(\) as conn")
     _refused(other, r"with engine\.begin\(\) as conn")
     _refused(engine.pool, "of its engine")
-    _refused(sessionmaker(engine), "the session that it makes")
-    _refused(async_sessionmaker(other), "the session that it makes")
+    _refused(sessionmaker(engine), "the session that it returns")
+    _refused(async_sessionmaker(other), "the session that it returns")
 
 
 # -- closed ---------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ async def test_an_async_connection_that_was_closed(
 ) -> None:
     conn = await close(dsn)
     with pytest.raises(ConfigError, match="is closed"):
-        lend_async(conn)
+        wrap_async(conn)
 
 
 def test_a_sync_connection_that_was_closed(dsn: str) -> None:
@@ -103,12 +103,12 @@ def test_a_sync_connection_that_was_closed(dsn: str) -> None:
         pass
     for closed in (conn, other):
         with pytest.raises(ConfigError, match="is closed"):
-            lend(closed)
+            wrap(closed)
 
 
 async def test_a_connection_of_sqlalchemy_that_nobody_opened(dsn: str) -> None:
     with pytest.raises(ConfigError, match=r"await engine\.connect\(\)"):
-        lend_async(async_engine(dsn, "asyncpg").connect())
+        wrap_async(async_engine(dsn, "asyncpg").connect())
 
 
 def test_a_connection_that_the_server_ended_is_psycopgs_to_speak_of(
@@ -118,7 +118,7 @@ def test_a_connection_that_the_server_ended_is_psycopgs_to_speak_of(
         db.execute("select pg_terminate_backend(%s, 30000)", [conn.info.backend_pid])
         for _ in range(2):
             with pytest.raises(psycopg.OperationalError):
-                lend(conn).rows("select 1", {})
+                wrap(conn).rows("select 1", {})
 
 
 # -- the wrong database ---------------------------------------------------------------------------
@@ -126,24 +126,24 @@ def test_a_connection_that_the_server_ended_is_psycopgs_to_speak_of(
 
 def test_an_alias_that_django_does_not_know(dsn: str) -> None:
     with configured(dsn):
-        with pytest.raises(ConfigError, match="'nowhere' is no alias in the DATABASES"):
-            lend("nowhere")
-        with pytest.raises(ConfigError, match=r"'elsewhere' is to no PostgreSQL \(sqlite\)"):
-            lend("elsewhere")
+        with pytest.raises(ConfigError, match="'nowhere' is not an alias in DATABASES"):
+            wrap("nowhere")
+        with pytest.raises(ConfigError, match=r"'elsewhere' is not to PostgreSQL \(sqlite\)"):
+            wrap("elsewhere")
         with pytest.raises(ConfigError, match="sync_to_async"):
-            lend_async("default")
+            wrap_async("default")
 
 
 def test_sqlalchemy_on_another_database() -> None:
     with create_engine("sqlite://").connect() as conn:
-        with pytest.raises(ConfigError, match=re.escape("is on sqlite+pysqlite; give one on")):
-            lend(conn).rows("select 1", {})
-        with pytest.raises(ConfigError, match=re.escape("is on sqlite+pysqlite; give one on")):
-            lend(Session(conn)).rows("select 1", {})
+        with pytest.raises(ConfigError, match=re.escape("is on sqlite+pysqlite; pass one on")):
+            wrap(conn).rows("select 1", {})
+        with pytest.raises(ConfigError, match=re.escape("is on sqlite+pysqlite; pass one on")):
+            wrap(Session(conn)).rows("select 1", {})
 
 
 async def test_a_session_of_no_one_database() -> None:
     with pytest.raises(ConfigError, match=r"session\.connection\(bind_arguments=\.\.\.\)"):
-        lend(Session()).rows("select 1", {})
+        wrap(Session()).rows("select 1", {})
     with pytest.raises(ConfigError, match=r"session\.connection\(bind_arguments=\.\.\.\)"):
-        await lend_async(AsyncSession()).rows("select 1", {})
+        await wrap_async(AsyncSession()).rows("select 1", {})

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from headway import Task
-from headway.store.borrowed import lend, lend_async
+from headway.store.caller import wrap, wrap_async
 from headway.store.statement import Row
 
 Calls = Sequence[Mapping[str, Any]]
@@ -50,7 +50,7 @@ class Transaction(ABC):
 
     def rows(self, sql: Any, params: Mapping[str, Any]) -> Sequence[Row]:
         """What a statement of ours says here."""
-        return lend(self.conn).rows(sql, params)
+        return wrap(self.conn).rows(sql, params)
 
     def enqueue_the_other_way(self, task: Task[Any, Any]) -> None:
         """Awaits it, which a sync connection cannot be used for."""
@@ -78,7 +78,7 @@ class AsyncTransaction(Transaction):
 
     def rows(self, sql: Any, params: Mapping[str, Any]) -> Sequence[Row]:
         async def rows() -> Sequence[Row]:
-            return await lend_async(self.conn).rows(sql, params)
+            return await wrap_async(self.conn).rows(sql, params)
 
         return self.run(rows())
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -12,6 +14,7 @@ import click.testing
 import pytest
 
 from headway import Headway
+from headway.cli import terminal
 from headway.cli.root import root
 from tests.cli import shop
 from tests.fixtures.processes import WorkerProcess
@@ -21,7 +24,7 @@ Spawn = Callable[..., WorkerProcess]
 
 APP = "tests.cli.shop:hw"
 
-_PLACE = re.compile(rb"(?m)^on host .*, schema \w+\n")
+_PLACE = re.compile(rb"(?m)^using host .*, schema \w+\n")
 
 
 class Command(Protocol):
@@ -61,6 +64,25 @@ def headway(dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> Command:
     return run
 
 
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """Put back the signal handlers and log handlers that `headway worker` sets."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    logger = logging.getLogger()
+    logs, level = logger.handlers[:], logger.level
+    yield
+    logger.handlers[:] = logs
+    logger.setLevel(level)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person at the terminal, who types what a test gives as `stdin`."""
+    monkeypatch.setattr(terminal, "at_terminal", lambda: True)
+
+
 @pytest.fixture
 def headway_json(headway: Command) -> Callable[..., Any]:
     """As `headway`, with --json; the answer is what it printed."""
@@ -75,6 +97,7 @@ def headway_json(headway: Command) -> Callable[..., Any]:
 def tasks(app: Headway) -> Headway:
     """The tasks of `shop` on the test's schema, for enqueuing."""
     for task in shop.hw.tasks.values():
-        options = {"name": task.name, "queue": task.definition.queue}
+        definition = task.definition
+        options = {"name": task.name, "queue": definition.queue, "retry": definition.retry}
         app.task(**options, executor=task.definition.executor)(task.definition.function)
     return app

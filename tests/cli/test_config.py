@@ -115,8 +115,8 @@ def test_what_someone_should_know_is_said(here: Path, monkeypatch: pytest.Monkey
     (here / "pyproject.toml").write_text("[tool.headway]\npool_size = 2")
     monkeypatch.setenv("HEADWAY_SERVICE_HOST", "10.0.0.1")
     shown = " ".join(_run("config").stdout.split())
-    assert "pyproject.toml is not; keep one of them" in shown
-    assert "HEADWAY_SERVICE_HOST is no setting of Headway's, and is not read" in shown
+    assert "pyproject.toml is ignored; keep only one" in shown
+    assert "HEADWAY_SERVICE_HOST is not a Headway setting and is ignored" in shown
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_configuration_that_cannot_be_is_one_line_and_exit_code_2(
     result = _run(*words, code=2)
     assert result.stdout == ""
     assert result.stderr == (
-        f"error: {here / 'headway.toml'}: there is no setting worker.concurency (= 3); "
+        f"error: {here / 'headway.toml'}: unknown setting worker.concurency (= 3); "
         "did you mean worker.concurrency?\n"
     )
 

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 
 from headway import Headway, Task
-from headway.cli.checkup import examine
+from headway.cli.findings import examine
 from headway.core.clock import wall
-from headway.store import fleet, migrate
-from headway.store.dsn import place_of
-from headway.store.rows import ServerRow
+from headway.core.info import ServerInfo
+from headway.store import migrate
+from headway.store.statements import fleet
 from tests.cli.conftest import Command
 
 _NOWHERE = "postgresql://localhost:1/nowhere"
@@ -19,7 +19,7 @@ _NOWHERE = "postgresql://localhost:1/nowhere"
 
 def _worker(app: Headway, *, queues: list[str], tasks: list[str]) -> int:
     row = fleet.register("elsewhere:1", "0", 10, queues, tasks, 60, None)
-    return app.session.client.run_sync(row)
+    return app._session.client.run_sync(row)
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_a_healthy_fleet_is_exit_code_0(
     assert health["ping_ms"] > 0
     assert [row["id"] for row in health["workers"]] == [worker]
     assert health["server_version"] in _words(health, "database")[1]
-    assert "elsewhere:1, 10 slots for mail, heard" in _words(health, f"worker {worker}")[1]
-    assert _words(health, "queue mail")[1].startswith("1 ready, 0 scheduled, 0 running, the oldest")
+    assert "elsewhere:1, 10 slots, queues: mail" in _words(health, f"worker {worker}")[1]
+    assert _words(health, "queue mail")[1].startswith("1 ready, 0 scheduled, 0 running; the oldest")
     shown = headway("health").stdout
     for words in ("database", "schema", "clock", f"worker {worker}", "queue mail"):
         assert words in shown
@@ -86,7 +86,7 @@ def test_g8_a_task_that_no_worker_knows_is_wrong(
 
 
 def test_a_pause_is_a_note_with_who_and_why(headway_json: Callable[..., Any], app: Headway) -> None:
-    app.queues.pause_sync("mail", reason="provider down", by="ada@desk")
+    app.queues.pause_sync("mail", reason="provider down", actor="ada@desk")
     assert _words(headway_json("health"), "queue mail") == (
         "note",
         "0 ready, 0 scheduled, 0 running; paused by ada@desk: provider down",
@@ -105,7 +105,7 @@ def test_a_job_that_waited_too_long_is_wrong_if_one_says_so(
     headway_json("health", "--max-wait", "1h")
     status, words = _words(headway_json("health", "--max-wait", "5m", code=1), "queue mail")
     assert status == "wrong"
-    assert words.endswith("the oldest ready for 10m, longer than 5m")
+    assert words.endswith("the oldest ready job has waited 10m, more than 5m")
 
 
 def test_an_unreachable_database_is_exit_code_3(
@@ -136,10 +136,8 @@ def test_a_missing_schema_is_unhealthy(headway_json: Callable[..., Any]) -> None
 def test_g10_clocks_that_differ_are_a_note_and_nothing_worse(
     apart: float, status: str, words: str
 ) -> None:
-    server = ServerRow(in_recovery=False, version="18", now=wall())
-    findings = examine(
-        place_of("host=db", "headway"), server, 0.01, 0.001, apart, "headway", [], [], {}, [], None
-    )
+    server = ServerInfo(in_recovery=False, version="18", now=wall())
+    findings = examine("host db", server, 0.01, 0.001, apart, "headway", [], [], {}, [], None)
     (clock,) = [finding for finding in findings if finding.about == "clock"]
     assert clock.status == status
     assert clock.words.startswith(words)
@@ -150,25 +148,27 @@ def test_jobs_that_wait_for_their_key_are_counted(
 ) -> None:
     task.using(concurrency_key="k").enqueue_sync()
     health = headway_json("health", code=1)
-    assert _words(health, "workers")[1].endswith("(live jobs: 1)")
+    assert _words(health, "workers")[1] == (
+        "no worker is alive, with 1 unfinished job; start one: headway worker module:hw"
+    )
     assert _words(health, "queue mail")[1] == "0 ready, 0 scheduled, 0 running, 1 blocked"
 
 
 def test_what_a_worker_says_of_itself_is_shown(
     headway_json: Callable[..., Any], app: Headway
 ) -> None:
-    run = app.session.client.run_sync
+    run = app._session.client.run_sync
     hears, polls, drains = [_worker(app, queues=["mail"], tasks=["send"]) for _ in range(3)]
     run(fleet.heartbeat(hears, 60, None, listening=True))
     run(fleet.heartbeat(polls, 60, None, listening=False))
-    assert app.drain_worker_sync(drains) is True
+    assert app.workers.drain_sync(drains) is True
     health = headway_json("health")
     assert health["ok"] is True
     assert _words(health, f"worker {hears}")[0] == "ok"
     status, words = _words(health, f"worker {polls}")
-    assert (status, words.split("; ")[1]) == ("note", "it hears no notifications, and polls")
+    assert (status, words.split("; ")[2]) == ("note", "gets no notifications, so it polls")
     status, words = _words(health, f"worker {drains}")
-    assert (status, words.split("; ")[1]) == ("note", "it drains")
+    assert (status, words.split("; ")[2]) == ("note", "draining")
     rows = {row["id"]: (row["listening"], row["draining"]) for row in health["workers"]}
     assert rows == {hears: (True, False), polls: (False, False), drains: (None, True)}
 
@@ -178,13 +178,13 @@ def test_workers_that_all_drain_are_none_for_what_waits(
 ) -> None:
     first, second = [_worker(app, queues=["mail"], tasks=["send"]) for _ in range(2)]
     task.enqueue_sync()
-    assert app.drain_worker_sync(first) is True
+    assert app.workers.drain_sync(first) is True
     assert headway_json("health")["ok"] is True
-    assert app.drain_worker_sync(second) is True
+    assert app.workers.drain_sync(second) is True
     health = headway_json("health", code=1)
     assert _words(health, "workers") == (
         "wrong",
-        "all that are alive drain; start one: headway worker module:hw (live jobs: 1)",
+        "every live worker is draining, with 1 unfinished job; start one: headway worker module:hw",
     )
     assert _words(health, f"worker {first}")[0] == "note"
 
@@ -198,7 +198,7 @@ def test_what_runs_out_under_workers_that_drain_is_no_fault(
     worker = _worker(app, queues=["mail"], tasks=["send"])
     task.enqueue_sync()
     db.execute("update job set state = 'x', worker_id = %s, claim = 1, attempt = 1", [worker])
-    assert app.drain_worker_sync(worker) is True
+    assert app.workers.drain_sync(worker) is True
     health = headway_json("health")
     assert _words(health, "workers")[0] == "note"
     assert _words(health, "queue mail")[1].startswith("0 ready, 0 scheduled, 1 running")
@@ -208,7 +208,7 @@ def test_a_queue_s_limits_are_shown(headway_json: Callable[..., Any], app: Headw
     app.queues.limit_sync("mail", concurrency=3, rate="100/min")
     status, words = _words(headway_json("health"), "queue mail")
     assert status == "ok"
-    assert words == "0 ready, 0 scheduled, 0 running; limited to 3 at once, 100/min"
+    assert words == "0 ready, 0 scheduled, 0 running; limit: 3 at once, 100/min"
 
 
 def test_a_paused_task_is_a_note_with_who_and_why(
@@ -216,7 +216,7 @@ def test_a_paused_task_is_a_note_with_who_and_why(
 ) -> None:
     _worker(app, queues=["mail"], tasks=["send"])
     task.enqueue_sync()
-    app.controls.pause_sync(task="send", reason="provider down", by="ada@desk")
+    app.controls.pause_sync(task="send", reason="provider down", actor="ada@desk")
     health = headway_json("health")
     assert _words(health, "task send") == ("note", "paused by ada@desk: provider down")
     app.controls.resume_sync(task="send")
@@ -242,14 +242,14 @@ def test_g7_a_worker_in_trouble_is_wrong(
     headway: Callable[..., Any], headway_json: Callable[..., Any], app: Headway
 ) -> None:
     worker = _worker(app, queues=["mail"], tasks=["send"])
-    trouble = "exchange has failed for 45s, 12 times in a row: relation does not exist"
-    app.session.client.run_sync(fleet.heartbeat(worker, 60, None, trouble=trouble))
+    trouble = "job_loop has failed for 45s, 12 times in a row: relation does not exist"
+    app._session.client.run_sync(fleet.heartbeat(worker, 60, None, trouble=trouble))
     health = headway_json("health", code=1)
     status, words = _words(health, f"worker {worker}")
-    assert (status, words.partition("; ")[2]) == ("wrong", trouble)
+    assert (status, words.split("; ")[2]) == ("wrong", trouble)
     assert health["workers"][0]["trouble"] == trouble
     (row,) = headway_json("worker-list")
     assert row["trouble"] == trouble
     shown = " ".join(headway("worker-list").stdout.split())
-    assert "in trouble" in shown
+    assert "unhealthy" in shown
     assert f"worker {worker}: {trouble}" in shown

@@ -37,7 +37,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("mine")
     result = _init(str(tmp_path))
     assert result.exit_code == 1
-    assert "app.py would be overwritten; name another directory" in result.stderr
+    assert "app.py already exists" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["app.py"]
     assert (tmp_path / "app.py").read_text() == "mine"
 

@@ -25,7 +25,7 @@ def task(app: Headway) -> Task[..., None]:
 
 def test_a_waiting_job_is_cancelled(headway: Command, task: Task[..., None]) -> None:
     job = task.enqueue_sync()
-    assert headway("job", "cancel", job.id).stdout == f"job {job.id} is cancelled\n"
+    headway("job", "cancel", job.id)
     assert job.status_sync().state == "cancelled"
 
 
@@ -34,16 +34,16 @@ def test_a_running_job_is_asked_to_stop(
 ) -> None:
     job = task.enqueue_sync()
     db.execute("update job set state = 'x', worker_id = 77, claim = 1, attempt = 1")
-    shown = headway("job", "cancel", job.id).stdout
-    assert shown == f"job {job.id} was asked to stop; it runs on worker 77\n"
+    headway("job", "cancel", job.id)
     assert job.status_sync().cancelling
 
 
 def test_a_failed_job_is_retried(headway: Command, task: Task[..., None], app: Headway) -> None:
     job = task.enqueue_sync()
     app.run_until_idle_sync()
-    assert headway("job", "retry", job.id).stdout == f"job {job.id} retried: it is ready\n"
-    assert job.status_sync().attempt == 0
+    headway("job", "retry", job.id)
+    status = job.status_sync()
+    assert (status.state, status.attempt) == ("ready", 0)
 
 
 def test_what_had_ended_is_not_cancelled(
@@ -51,9 +51,7 @@ def test_what_had_ended_is_not_cancelled(
 ) -> None:
     job = task.enqueue_sync()
     app.run_until_idle_sync()
-    result = headway("job", "cancel", job.id, code=1)
-    assert result.stdout == ""
-    assert result.stderr == f"error: job {job.id} is failed: nothing to cancel\n"
+    assert headway("job", "cancel", job.id, code=1).stdout == ""
 
 
 def test_what_succeeded_is_not_retried(
@@ -61,13 +59,13 @@ def test_what_succeeded_is_not_retried(
 ) -> None:
     job = task.enqueue_sync(fatally=False)
     app.run_until_idle_sync()
-    result = headway("job", "retry", job.id, code=1)
-    assert result.stderr == f"error: job {job.id} is succeeded: nothing to retry\n"
+    headway("job", "retry", job.id, code=1)
+    assert job.status_sync().state == "succeeded"
 
 
 @pytest.mark.parametrize("change", ["retry", "cancel"])
 def test_no_such_job_is_exit_code_1(headway: Command, change: str) -> None:
-    assert headway("job", change, uuid4(), code=1).stderr.startswith("error: no job")
+    headway("job", change, uuid4(), code=1)
 
 
 def test_several_are_changed_and_the_one_that_is_not_there_is_named(

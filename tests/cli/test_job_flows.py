@@ -53,8 +53,8 @@ def test_a_flow_shows_its_steps_in_order_with_what_became_of_each(
         ["email", "1", "failed"],
     ]
     assert [row[-1] for row in steps[1:3]] == ["generate", "email"]
-    assert "attempt 1 of generate failed" in shown
-    assert "attempt 1 of email failed" in shown
+    assert "attempt 1 of step generate failed" in shown
+    assert "attempt 1 of step email failed" in shown
     told = headway_json("job", "show", order.id)
     assert [(a["step"], a["outcome"], a["next_step"]) for a in told["history"]] == [
         ("generate", "retried", None),
@@ -71,7 +71,7 @@ def test_a_flow_shows_where_it_stands_its_keys_and_what_it_carries(
     facts = {tuple(line.split()) for line in headway("job", "show", order.id).stdout.splitlines()}
     assert ("step", "email") in facts
     assert ("key", "customer-1:", "1", "at", "a", "time,", "in", "order") in facts
-    assert ("key", "order-7:", "unique", "until", "it", "has", "ended") in facts
+    assert ("key", "order-7:", "unique", "until", "the", "job", "ends") in facts
     assert ("flow", "state", '{"pages":2}') in facts
     told = headway_json("job", "show", order.id)
     assert told["carried"] == {"pages": 2}
@@ -115,5 +115,6 @@ def test_a_job_and_what_was_made_of_its_failure_name_each_other(
     )
     called = headway("job", "show", made["alert"]["id"]).stdout
     assert any(
-        line.split() == ["called", "for", "job", str(job.id)] for line in called.splitlines()
+        line.split() == ["failure", "handler", "of", "job", str(job.id)]
+        for line in called.splitlines()
     )

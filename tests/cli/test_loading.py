@@ -42,18 +42,26 @@ def test_another_database_and_schema_can_be_given(
     )
     app = load_app("mine_3", dsn="postgresql://three/", schema="elsewhere")
     assert app.dsn == "postgresql://three/"
-    assert app.session.schema == "elsewhere"
+    assert app._session.schema == "elsewhere"
 
 
 @pytest.mark.parametrize(
     ("spec", "code", "complaint"),
     [
-        ("absent", "", "there is no module 'absent' here"),
-        ("mine.py", _APP, "'mine.py' is a path; name the module instead: mine:hw"),
-        ("sub/mine", _APP, "name the module instead: sub.mine:hw"),
-        ("mine:nope", _APP, "module 'mine' has no 'nope'; it has mine:hw, mine:other"),
-        ("mine", "x = 1", "module 'mine' has no 'hw'; define an app there: hw = Headway()"),
-        ("mine:number", _APP, "mine:number is not a Headway but 'int'"),
+        ("absent", "", "no module 'absent' in "),
+        ("mine.py", _APP, "'mine.py' is a path; give the module instead: mine:hw"),
+        ("sub/mine", _APP, "give the module instead: sub.mine:hw"),
+        ("mine:nope", _APP, "module 'mine' has no attribute 'nope'; use mine:hw or mine:other"),
+        (
+            "mine",
+            "x = 1",
+            "module 'mine' has no attribute 'hw'; define an app there: hw = Headway()",
+        ),
+        (
+            "mine:number",
+            _APP,
+            "mine:number is not a Headway app but a int; use mine:hw or mine:other",
+        ),
         ("mine", "import not_installed", "No module named 'not_installed'"),
         ("mine", "\n\n1 / 0", "ZeroDivisionError: division by zero"),
         ("mine", "def (", "SyntaxError"),

@@ -13,9 +13,9 @@ from psycopg.conninfo import make_conninfo
 
 from headway import Context, Headway
 from headway.errors import DatabaseUnavailable
-from headway.store import inspect
-from headway.store.connect import Target, complete_dsn
-from headway.store.link import Link
+from headway.store.connections.connect import Target, complete_dsn
+from headway.store.connections.engine_connection import EngineConnection
+from headway.store.statements import inspect
 from tests.cli.conftest import Command
 from tests.support import Running, eventually
 
@@ -64,7 +64,7 @@ async def test_b11_a_service_of_a_worker_that_gets_no_answer_names_the_session(
     culprit: psycopg.Connection[Any], dsn: str, schema: str
 ) -> None:
     named = _lock(culprit, schema)
-    link = Link(Target(complete_dsn(dsn), schema), patience=0.5)
+    link = EngineConnection(Target(complete_dsn(dsn), schema), patience=0.5)
     with pytest.raises(DatabaseUnavailable) as found:
         await link.run(inspect.queues(None))
     await link.close()

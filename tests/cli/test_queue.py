@@ -23,8 +23,7 @@ def test_queues_are_listed_with_what_waits_in_them(
     assert row["paused_at"] is None
 
 
-def test_no_queues_is_no_error(headway: Command, headway_json: Callable[..., Any]) -> None:
-    assert "no queue" in headway("queue", "list").stdout
+def test_no_queues_is_no_error(headway_json: Callable[..., Any]) -> None:
     assert headway_json("queue", "list") == []
 
 
@@ -33,11 +32,11 @@ def test_a_pause_holds_jobs_back_until_it_is_lifted(headway: Command, app: Headw
     async def send() -> str:
         return "sent"
 
-    assert "headway queue resume mail" in headway("queue", "pause", "mail").stdout
+    headway("queue", "pause", "mail")
     job = send.enqueue_sync()
     app.run_until_idle_sync()
     assert job.status_sync().state == "ready"
-    assert headway("queue", "resume", "mail").stdout == "queue mail is open\n"
+    headway("queue", "resume", "mail")
     app.run_until_idle_sync()
     assert job.result_sync(timeout="60s") == "sent"
 
@@ -46,16 +45,13 @@ def test_a_pause_says_who_and_why(headway: Command, headway_json: Callable[..., 
     answer = headway_json("queue", "pause", "mail", "--reason", "provider [down]")
     assert answer["paused"] is True
     (row,) = headway_json("queue", "list")
-    assert row["paused_by"] == answer["by"]
+    assert row["paused_by"] == answer["actor"]
     assert "@" in row["paused_by"]
     assert row["pause_reason"] == "provider [down]"
-    assert f"by {answer['by']}: provider [down]" in headway("queue", "list").stdout
+    assert f"by {answer['actor']}: provider [down]" in headway("queue", "list").stdout
 
 
-def test_what_is_not_paused_is_not_resumed(
-    headway: Command, headway_json: Callable[..., Any]
-) -> None:
-    assert "was not paused" in headway("queue", "resume", "mail", code=1).stderr
+def test_what_is_not_paused_is_not_resumed(headway_json: Callable[..., Any]) -> None:
     answer = headway_json("queue", "resume", "mail", code=1)
     assert answer == {"queue": "mail", "paused": False, "resumed": False}
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.store import fleet
+from headway.store.statements import fleet
 from tests.cli.conftest import Command
 
 Why = Callable[[object], list[str]]
@@ -36,7 +36,7 @@ def why(headway: Command, headway_json: Callable[..., Any]) -> Why:
 def _worker(app: Headway, *, queues: list[str], tasks: list[str], lease: float = 60) -> int:
     """A worker's row, as one leaves it that is alive and does nothing."""
     row = fleet.register("elsewhere:1", "0", 10, queues, tasks, lease, None)
-    return app.session.client.run_sync(row)
+    return app._session.client.run_sync(row)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_queue_is_paused_by_someone_for_a_reason(
     why: Why, job_id: object, app: Headway
 ) -> None:
     _worker(app, queues=["mail"], tasks=["send"])
-    app.queues.pause_sync("mail", reason="provider down", by="ada@desk")
+    app.queues.pause_sync("mail", reason="provider down", actor="ada@desk")
     assert why(job_id) == [
         "queue mail is paused by ada@desk: provider down; `headway queue resume mail` opens it"
     ]
@@ -105,7 +105,7 @@ def test_its_worker_was_lost(why: Why, job_id: object, db: psycopg.Connection[An
     db.execute("insert into stop_request (job_id, asked_at) select id, now() from job")
     running, *reasons = why(job_id)
     assert running.startswith("it has run for ")
-    assert running.endswith(" on worker 77, attempt 1 of 5")
+    assert running.endswith(" on worker 77, attempt 1 of 20")
     assert reasons == [
         "it was asked to stop",
         "worker 77 was lost; another one takes the job over, once one is alive",

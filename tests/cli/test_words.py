@@ -16,9 +16,7 @@ def test_b13_a_queue_that_nobody_names_is_noted_and_one_that_is_known_is_not(
 
     app.run_until_idle_sync()
     paused = headway("queue", "pause", "ordres")
-    assert (
-        "no job, worker or task names queue 'ordres' yet; did you mean 'orders'?" in paused.stderr
-    )
+    assert "no job, worker or task uses queue 'ordres' yet; did you mean 'orders'?" in paused.stderr
     assert headway("queue", "pause", "orders").stderr == ""
     assert "did you mean" in headway("queue", "limit", "oders", "--concurrency", 1).stderr
 
@@ -54,4 +52,4 @@ def test_b13_a_traceback_is_shown_once_and_begins_with_the_users_code(
 def test_b13_the_list_has_a_heading_over_every_column(headway: Command, app: Headway) -> None:
     headway("job", "enqueue", "anything")
     heading = headway("job", "list").stdout.splitlines()[1]
-    assert heading.rstrip().endswith("since, or why")
+    assert heading.rstrip().endswith("details")

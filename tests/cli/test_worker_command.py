@@ -1,9 +1,12 @@
-"""`headway worker`, as a real process."""
+"""`headway worker`: real processes for signals and logs, this process for options and refusals."""
 
 from __future__ import annotations
 
 import json
+import logging
 import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,14 @@ import psycopg
 import pytest
 
 from headway import Headway
+from headway.cli.worker import run
+from headway.core.config import WorkerOptions
 from headway.errors import ResultTimeout
-from tests.cli.conftest import APP, Spawn
+from tests.cli.conftest import APP, Command, Spawn
 from tests.fixtures.processes import WorkerProcess
 from tests.support import DEADLINE, eventually_sync
+
+_NOWHERE = "postgresql://localhost:1/nowhere"
 
 
 def serving(worker: WorkerProcess) -> WorkerProcess:
@@ -97,28 +104,6 @@ def test_a_thread_that_hears_nothing_does_not_hold_up_the_exit(
     assert job.status_sync().state == "ready"
 
 
-def test_only_the_queues_that_are_named_are_served(
-    spawn_worker: Spawn, tasks: Headway, db: psycopg.Connection[Any]
-) -> None:
-    spawn_worker(APP, "-q", "mail:3", "--queue", "other", "--concurrency", "7")
-    other = tasks.tasks["add"].enqueue_sync(1, 2)
-    job = tasks.tasks["mail"].enqueue_sync("ada")
-    assert job.result_sync(timeout="60s") == "sent to ada"
-    assert other.status_sync().state == "ready"
-    assert db.execute("select slots, queues from worker").fetchone() == (7, ["mail", "other"])
-
-
-def test_without_listening_it_polls(
-    spawn_worker: Spawn, tasks: Headway, db: psycopg.Connection[Any]
-) -> None:
-    serving(spawn_worker(APP, "--no-listen", "--poll", "50ms"))
-    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="60s") == 3
-    of_the_worker = "datname = current_database() and application_name like 'headway worker %'"
-    queries = db.execute(f"select query from pg_stat_activity where {of_the_worker}").fetchall()
-    assert queries
-    assert not [query for (query,) in queries if query.lower().startswith("listen")]
-
-
 def test_log_lines_for_programs_carry_the_job(spawn_worker: Spawn, tasks: Headway) -> None:
     worker = serving(spawn_worker(APP, "--log-format", "json"))
     job = tasks.tasks["fail"].enqueue_sync("because")
@@ -135,55 +120,104 @@ def test_log_lines_for_programs_carry_the_job(spawn_worker: Spawn, tasks: Headwa
     assert "ValueError: because" in end["message"]
 
 
-def test_the_log_level_is_heeded(spawn_worker: Spawn, tasks: Headway) -> None:
-    worker = spawn_worker(APP, "--log-level", "error")
-    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="60s") == 3
-    worker.send(signal.SIGTERM)
-    assert worker.wait() == 0
-    assert worker.output() == ""
+@dataclass
+class Started:
+    """A worker that the command would run."""
+
+    app: Headway
+    options: WorkerOptions
+    log_level: int
+
+
+@pytest.fixture
+def started(headway: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Started]:
+    """Run `headway worker` up to the point where it would serve, in this process."""
+    found: list[Started] = []
+
+    async def serve(hw: Headway, options: Mapping[str, Any], *_: object) -> int:
+        level = logging.getLogger().getEffectiveLevel()
+        found.append(Started(hw, hw.settings.worker(options), level))
+        return 0
+
+    monkeypatch.setattr(run, "_serve", serve)
+
+    def start(*words: str) -> Started:
+        headway("worker", APP, *words)
+        return found[-1]
+
+    return start
+
+
+def test_queues_have_weights_or_slots_of_their_own(started: Callable[..., Started]) -> None:
+    words = ("-q", "mail:3", "--queue", "default", "-q", "reports=2", "-q", "*", "-c", "7")
+    options = started(*words, "--order", "strict").options
+    assert list(options.queues.items()) == [("mail", 3), ("default", 1), ("*", 1)]
+    assert options.dedicated == {"reports": 2}
+    assert (options.order, options.concurrency) == ("strict", 7)
+    options = started("-q", "reports=2").options
+    assert (options.queues, options.dedicated) == ({}, {"reports": 2})
+
+
+def test_the_command_line_goes_before_the_environment(
+    started: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWAY_WORKER__QUEUES", "mail:3, reports=2, *")
+    monkeypatch.setenv("HEADWAY_WORKER__CONCURRENCY", "7")
+    options = started().options
+    assert (options.queues, options.dedicated) == ({"mail": 3, "*": 1}, {"reports": 2})
+    assert options.concurrency == 7
+    assert started("-c", "3").options.concurrency == 3
+
+
+def test_the_interval_is_for_polling_with_or_without_notifications(
+    started: Callable[..., Started],
+) -> None:
+    alone = started("--no-listen", "--poll", "50ms").options
+    assert (alone.listen, alone.poll_alone) == (False, 0.05)
+    both = started("--poll", "2s").options
+    assert (both.listen, both.poll) == (True, 2.0)
+
+
+def test_the_log_level_is_heeded(started: Callable[..., Started]) -> None:
+    assert started("--log-level", "error").log_level == logging.ERROR
+    assert started().log_level == logging.INFO
 
 
 def test_dsn_and_schema_of_the_command_go_before_the_apps(
-    spawn_worker: Spawn, tasks: Headway, dsn: str, schema: str
+    started: Callable[..., Started], dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = "postgresql://localhost:1/nowhere"
-    spawn_worker(APP, "--dsn", dsn, "--schema", schema, dsn=nowhere, schema="not_there")
-    assert tasks.tasks["add"].enqueue_sync(1, 2).result_sync(timeout="60s") == 3
+    monkeypatch.setenv("HEADWAY_DATABASE_URL", _NOWHERE)
+    monkeypatch.setenv("TEST_SCHEMA", "not_there")
+    app = started().app
+    assert (app.dsn, app.schema) == (dsn, schema)
 
 
-@pytest.mark.parametrize(
-    ("words", "env", "code", "complaint"),
-    [
-        (["no.such.module"], {}, 2, "there is no module 'no' here"),
-        (["tests.cli.shop:nope"], {}, 2, "has no 'nope'; it has tests.cli.shop:hw"),
-        (["tests.cli.shop:add"], {}, 2, "is not a Headway but 'Task'"),
-        (["tests.cli.empty"], {}, 2, "this app has no tasks"),
-        ([APP], {"dsn": "postgresql://localhost:1/nowhere"}, 3, "connection failed"),
-        ([APP, "--processes", "2"], {"dsn": "postgresql://localhost:1/x"}, 3, "connection failed"),
-        ([APP], {"schema": "not_there"}, 2, "run `headway migrate`"),
-        ([APP, "-q", "mail:many"], {}, 2, "weight is a whole number"),
-        ([APP, "--concurrency", "0"], {}, 2, "0 is not in the range"),
-        ([APP, "--lease", "10ms"], {}, 2, "lease 0.01 must be at least a second"),
-    ],
-)
-def test_a_worker_that_cannot_work_says_why_and_ends(
-    spawn_worker: Spawn, words: list[str], env: dict[str, str], code: int, complaint: str
-) -> None:
-    worker = spawn_worker(*words, **env)
-    assert worker.wait() == code
-    assert complaint in " ".join(worker.output().split())
-    assert "Traceback" not in worker.output()
+def test_a_worker_that_cannot_work_ends_with_an_exit_code(headway: Command) -> None:
+    for words in (
+        ["no.such.module"],
+        ["tests.cli.shop:nope"],
+        ["tests.cli.shop:add"],
+        ["tests.cli.empty"],
+        [APP, "--schema", "not_there"],
+        [APP, "-q", "mail:many"],
+        [APP, "-q", "reports=many"],
+        [APP, "-q", "mail", "-q", "mail=2"],
+        [APP, "-q", "*=3"],
+        [APP, "--concurrency", "0"],
+        [APP, "--lease", "10ms"],
+    ):
+        headway("worker", *words, code=2)
+    for words in ([APP], [APP, "--processes", "2"]):
+        headway("worker", *words, "--dsn", _NOWHERE, code=3)
 
 
-@pytest.mark.parametrize(("version", "advice"), [(0, "run `headway migrate`"), (99, "upgrade")])
+@pytest.mark.parametrize("version", [0, 99])
 def test_a_worker_refuses_an_older_or_newer_schema(
-    spawn_worker: Spawn, db: psycopg.Connection[Any], version: int, advice: str
+    headway: Command, db: psycopg.Connection[Any], version: int
 ) -> None:
     db.execute(
         "update migration set version = %s, suits = %s "
         "where version = (select max(version) from migration)",
         [version, version],
     )
-    worker = spawn_worker(APP)
-    assert worker.wait() == 2
-    assert advice in worker.output()
+    headway("worker", APP, code=2)

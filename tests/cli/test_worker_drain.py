@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway import Headway
-from headway.store import fleet
+from headway.store.statements import fleet
 from tests.cli.conftest import Command
 from tests.support import eventually
 
@@ -15,7 +15,7 @@ from tests.support import eventually
 @pytest.fixture
 def worker(app: Headway) -> int:
     """A worker elsewhere that does nothing by itself."""
-    return app.session.client.run_sync(
+    return app._session.client.run_sync(
         fleet.register("elsewhere:1", "0", 10, ["mail"], ["send"], 600, None)
     )
 
@@ -23,11 +23,11 @@ def worker(app: Headway) -> int:
 def test_a_worker_is_asked_to_drain_and_the_list_shows_it(
     headway: Command, headway_json: Callable[..., Any], worker: int
 ) -> None:
-    assert headway("worker-drain", worker).stdout == f"worker {worker} was asked to drain\n"
+    headway("worker-drain", worker)
     (row,) = headway_json("worker-list")
     assert (row["id"], row["alive"], row["draining"]) == (worker, True, True)
     (line,) = [line for line in headway("worker-list").stdout.splitlines() if "elsewhere" in line]
-    assert line.split()[:3] == [str(worker), "elsewhere:1", "drains"]
+    assert line.split()[:3] == [str(worker), "elsewhere:1", "draining"]
 
 
 def test_one_that_is_not_alive_is_exit_code_1(
@@ -35,8 +35,6 @@ def test_one_that_is_not_alive_is_exit_code_1(
 ) -> None:
     answer = headway_json("worker-drain", worker, 10**9, code=1)
     assert answer == {"asked": [worker], "not_alive": [10**9], "not_ended": []}
-    result = headway("worker-drain", 10**9, code=1)
-    assert "no such worker is alive: 1000000000; `headway worker-list` shows which" in result.output
     headway("worker-drain", "seven", code=2)
     headway("worker-drain", code=2)
 
@@ -45,9 +43,6 @@ def test_waiting_has_an_end(
     headway: Command, headway_json: Callable[..., Any], app: Headway, worker: int
 ) -> None:
     """It does not end while we wait, so that the wait does."""
-    result = headway("worker-drain", worker, "--wait", "0s", code=1)
-    assert f"worker {worker} drains still" in result.output
-    assert "not ended within 0ms" in result.output
     answer = headway_json("worker-drain", worker, "--wait", "300ms", code=1)
     assert answer["not_ended"] == [worker]
 
@@ -60,6 +55,5 @@ async def test_one_that_drains_while_we_wait_has_ended(
 
     running = start()
     worker = await eventually(lambda: running.worker.id)
-    result = await asyncio.to_thread(headway, "worker-drain", worker, "--wait", "90s")
-    assert result.stdout == f"worker {worker} has drained and ended\n"
+    await asyncio.to_thread(headway, "worker-drain", worker, "--wait", "90s")
     await eventually(running.done)

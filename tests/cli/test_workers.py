@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from headway import Headway
-from headway.store import fleet
+from headway.store.statements import fleet
 from tests.cli.conftest import Command
 
 
 def test_workers_are_listed_alive_and_gone(
     headway: Command, headway_json: Callable[..., Any], app: Headway
 ) -> None:
-    run = app.session.client.run_sync
+    run = app._session.client.run_sync
     alive = run(fleet.register("here:1", "1.2.3", 7, ["mail", "default"], ["send"], 60, None))
     gone = run(fleet.register("there:2", "1.2.3", 7, ["mail"], ["send"], 60, None))
     run(fleet.retire(gone, None))
@@ -25,6 +25,5 @@ def test_workers_are_listed_alive_and_gone(
     assert line.split()[:3] == [str(gone), "there:2", "gone"]
 
 
-def test_no_workers_is_no_error(headway: Command, headway_json: Callable[..., Any]) -> None:
-    assert "no worker was here" in headway("worker-list").stdout
+def test_no_workers_is_no_error(headway_json: Callable[..., Any]) -> None:
     assert headway_json("worker-list") == []

@@ -106,7 +106,7 @@ def test_an_exception_is_stored_by_its_repr() -> None:
 def test_payloads_over_the_limit_are_refused_with_both_sizes() -> None:
     assert codec.check_size(b"x" * 10, 10, "the input") == b"x" * 10
     with pytest.raises(
-        PayloadTooLarge, match="input is 1,001 bytes of JSON, over the limit of 1,000"
+        PayloadTooLarge, match="input is 1,001 bytes of JSON, more than the limit of 1,000"
     ):
         codec.check_size(b"x" * 1_001, 1_000, "the input")
 

@@ -90,15 +90,23 @@ def test_a_worker_s_options_may_be_written_in_any_way_a_duration_may() -> None:
     assert options.queues == {"mail": 3}
 
 
-def test_finished_jobs_are_kept_for_as_long_as_one_says_and_none_is_not_at_all() -> None:
-    assert (Retention().succeeded_seconds, Retention().failed_seconds) == (7 * 86_400, 30 * 86_400)
-    kept = Retention(succeeded=None, failed="1h")
-    assert (kept.succeeded_seconds, kept.failed_seconds) == (None, 3600.0)
-    assert Retention(succeeded=timedelta(days=1), failed=None).failed_seconds is None
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        (Retention(), (7 * 86_400, 30 * 86_400)),
+        (Retention(succeeded=None, failed="1h"), (7 * 86_400, 3600)),
+        (Retention(succeeded="none", failed=timedelta(days=1)), (None, 86_400)),
+        (Retention(succeeded=0, failed="None"), (0, None)),
+        (Retention(succeeded="forever"), (36_500 * 86_400, 30 * 86_400)),
+    ],
+    ids=str,
+)
+def test_finished_jobs_are_kept_by_how_they_ended(given: Retention, seconds) -> None:
+    assert (given.succeeded_seconds, given.failed_seconds) == seconds
 
 
-@pytest.mark.parametrize("options", [{"succeeded": "forever"}, {"failed": -1}, {"failed": True}])
+@pytest.mark.parametrize("options", [{"succeeded": "for ever"}, {"failed": -1}, {"failed": True}])
 def test_a_retention_that_is_no_duration_is_refused(options) -> None:
     (name,) = options
-    with pytest.raises(ConfigError, match=f"retention of {name} jobs"):
+    with pytest.raises(ConfigError, match=f"^{name} .*'forever'"):
         Retention(**options)

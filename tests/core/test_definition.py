@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from headway import Context, Depends, Retry
+from headway import Context, Retry
 from headway.core.definition import Definition
 from headway.errors import ConfigError, InvalidInput
 
@@ -64,40 +64,6 @@ def test_parameters_without_annotations_take_anything_storable() -> None:
     assert stored(task, {"x": [1]}) == {"a": {"x": [1]}, "b": None}
 
 
-def test_a_first_parameter_annotated_context_is_not_part_of_the_call() -> None:
-    def task(ctx: Context, a: int) -> None: ...
-
-    assert define(task).context_parameter == "ctx"
-    assert stored(task, 1) == {"a": 1}
-    with pytest.raises(InvalidInput, match=r"it takes \(a: int\)"):
-        stored(task, ctx=None, a=1)
-
-
-def test_a_context_anywhere_else_is_a_parameter_like_others_and_cannot_be_stored() -> None:
-    def task(a: int, ctx: Context) -> None: ...
-
-    assert define(task).context_parameter is None
-    with pytest.raises((ConfigError, InvalidInput)):
-        stored(task, 1, ctx=None)
-
-
-def test_dependencies_may_stand_anywhere_and_are_not_part_of_the_call() -> None:
-    def task(
-        ctx: Context,
-        first: str = Depends(get_db),
-        a: int = 5,
-        *,
-        b: int,
-        last: str = Depends(get_db, scope="worker"),
-    ) -> None: ...
-
-    assert set(define(task).dependencies) == {"first", "last"}
-    assert stored(task, b=1) == {"a": 5, "b": 1}
-    assert stored(task, 2, b=1) == {"a": 2, "b": 1}
-    with pytest.raises(InvalidInput, match="unexpected keyword argument 'first'"):
-        stored(task, b=1, first="other")
-
-
 @pytest.mark.parametrize(
     ("args", "kwargs", "why"),
     [
@@ -130,12 +96,6 @@ def test_a_call_that_does_not_fit_says_why_and_names_the_task(args, kwargs, why:
 def test_parameters_without_a_name_of_their_own_and_reserved_names_are_refused(function) -> None:
     with pytest.raises(ConfigError):
         define(function, name="task")
-
-
-def test_what_is_injected_may_have_any_name() -> None:
-    def task(a: int, conn: str = Depends(get_db)) -> None: ...
-
-    assert stored(task, 1) == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core import cron
-from headway.core.firing import CatchUp, Plan, jittered, plan, written
+from headway.core.firing import CatchUp, FiringPlan, jittered, plan, written
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def planned(
     catch_up: CatchUp = "one",
     most: int = 100,
     ends: datetime | None = None,
-) -> Plan:
+) -> FiringPlan:
     return plan(
         cron.parse(spec),
         after=after,
@@ -44,44 +44,46 @@ def planned(
 
 @pytest.mark.parametrize("catch_up", ["skip", "one", "all"])
 def test_what_is_due_is_made_once_whatever_the_rule(catch_up: CatchUp) -> None:
-    assert planned(now=at("13:00"), catch_up=catch_up) == Plan([at("13:00")], at("14:00"), None)
+    assert planned(now=at("13:00"), catch_up=catch_up) == FiringPlan(
+        [at("13:00")], at("14:00"), None
+    )
     late = at("13:00:59")
-    assert planned(now=late, catch_up=catch_up) == Plan([at("13:00")], at("14:00"), None)
+    assert planned(now=late, catch_up=catch_up) == FiringPlan([at("13:00")], at("14:00"), None)
 
 
 def test_before_it_is_due_nothing_is_made() -> None:
-    assert planned(now=NOON) == Plan([], at("13:00"), None)
-    assert planned(now=at("12:59:59")) == Plan([], at("13:00"), None)
+    assert planned(now=NOON) == FiringPlan([], at("13:00"), None)
+    assert planned(now=at("12:59:59")) == FiringPlan([], at("13:00"), None)
 
 
 def test_an_occurrence_is_missed_after_a_minute() -> None:
     assert planned(now=at("13:00:59"), catch_up="skip").occurrences == [at("13:00")]
     missed = planned(now=at("13:01"), catch_up="skip")
-    assert missed == Plan([], at("14:00"), at("13:00"))
+    assert missed == FiringPlan([], at("14:00"), at("13:00"))
 
 
 def test_one_job_stands_for_all_that_were_missed() -> None:
-    assert planned(now=at("16:30")) == Plan([at("16:00")], at("17:00"), at("13:00"))
+    assert planned(now=at("16:30")) == FiringPlan([at("16:00")], at("17:00"), at("13:00"))
 
 
 def test_one_that_is_due_stands_for_those_that_were_missed() -> None:
-    assert planned(now=at("16:00")) == Plan([at("16:00")], at("17:00"), at("13:00"))
+    assert planned(now=at("16:00")) == FiringPlan([at("16:00")], at("17:00"), at("13:00"))
 
 
 def test_skip_makes_only_what_is_not_missed() -> None:
-    assert planned(now=at("16:30"), catch_up="skip") == Plan([], at("17:00"), at("13:00"))
+    assert planned(now=at("16:30"), catch_up="skip") == FiringPlan([], at("17:00"), at("13:00"))
     on_time = planned(now=at("16:00"), catch_up="skip")
-    assert on_time == Plan([at("16:00")], at("17:00"), at("13:00"))
+    assert on_time == FiringPlan([at("16:00")], at("17:00"), at("13:00"))
 
 
 def test_all_makes_every_one_oldest_first() -> None:
     every = [at("13:00"), at("14:00"), at("15:00"), at("16:00")]
-    assert planned(now=at("16:30"), catch_up="all") == Plan(every, at("17:00"), None)
+    assert planned(now=at("16:30"), catch_up="all") == FiringPlan(every, at("17:00"), None)
 
 
 def test_all_is_bounded_and_keeps_the_newest() -> None:
     found = planned(now=at("16:30"), catch_up="all", most=2)
-    assert found == Plan([at("15:00"), at("16:00")], at("17:00"), at("13:00"))
+    assert found == FiringPlan([at("15:00"), at("16:00")], at("17:00"), at("13:00"))
 
 
 def test_years_of_missed_seconds_are_decided_at_once() -> None:
@@ -94,7 +96,7 @@ def test_years_of_missed_seconds_are_decided_at_once() -> None:
 
 def test_several_within_a_minute_are_only_late() -> None:
     found = planned("@every 20s", now=at("12:00:55"), catch_up="one")
-    assert found == Plan([at("12:00:20"), at("12:00:40")], at("12:01:00"), None)
+    assert found == FiringPlan([at("12:00:20"), at("12:00:40")], at("12:01:00"), None)
 
 
 @pytest.mark.parametrize("catch_up", ["skip", "one", "all"])
@@ -119,10 +121,12 @@ def test_after_an_outage_a_minute_of_a_busy_schedule_is_no_exception(
 
 def test_the_end_is_the_last_moment_that_counts() -> None:
     ends = at("14:00")
-    assert planned(now=at("13:00"), ends=ends) == Plan([at("13:00")], at("14:00"), None)
-    assert planned(now=at("14:00"), after=at("13:00"), ends=ends) == Plan([at("14:00")], None, None)
+    assert planned(now=at("13:00"), ends=ends) == FiringPlan([at("13:00")], at("14:00"), None)
+    assert planned(now=at("14:00"), after=at("13:00"), ends=ends) == FiringPlan(
+        [at("14:00")], None, None
+    )
     just_before = ends - timedelta(seconds=1)
-    assert planned(now=at("13:00"), ends=just_before) == Plan([at("13:00")], None, None)
+    assert planned(now=at("13:00"), ends=just_before) == FiringPlan([at("13:00")], None, None)
 
 
 @pytest.mark.parametrize(
@@ -138,19 +142,21 @@ def test_what_was_missed_before_the_end_is_made_up_for_after_it(
 
 
 def test_after_its_end_nothing_is_due() -> None:
-    assert planned(now=at("20:00"), after=at("15:00"), ends=at("14:00")) == Plan([], None, None)
+    assert planned(now=at("20:00"), after=at("15:00"), ends=at("14:00")) == FiringPlan(
+        [], None, None
+    )
 
 
 def test_a_clock_that_was_set_back_makes_nothing_twice() -> None:
-    assert planned(now=at("12:30"), after=at("13:00")) == Plan([], at("14:00"), None)
+    assert planned(now=at("12:30"), after=at("13:00")) == FiringPlan([], at("14:00"), None)
 
 
 def test_a_single_time_is_made_up_for_unless_it_is_to_be_skipped() -> None:
     once = "2030-01-01T13:00"
-    assert planned(once, now=at("13:00")) == Plan([at("13:00")], None, None)
-    assert planned(once, now=at("20:00")) == Plan([at("13:00")], None, None)
-    assert planned(once, now=at("20:00"), catch_up="skip") == Plan([], None, at("13:00"))
-    assert planned(once, now=at("20:00"), after=at("13:00")) == Plan([], None, None)
+    assert planned(once, now=at("13:00")) == FiringPlan([at("13:00")], None, None)
+    assert planned(once, now=at("20:00")) == FiringPlan([at("13:00")], None, None)
+    assert planned(once, now=at("20:00"), catch_up="skip") == FiringPlan([], None, at("13:00"))
+    assert planned(once, now=at("20:00"), after=at("13:00")) == FiringPlan([], None, None)
 
 
 _SPECS = ["@hourly", "*/7 * * * *", "@every 13m", "30 2 * * *[Europe/Berlin]", "0 0 L * *"]

@@ -153,7 +153,7 @@ def test_a_step_of_another_flow_is_refused_by_name(app: Headway) -> None:
     @there.step
     async def b() -> None: ...
 
-    with pytest.raises(InvalidInput, match=r"here/a goes to there/b, which is not a step of its"):
+    with pytest.raises(InvalidInput, match=r"here/a returned there/b, which is not a step of its"):
         advance(a.definition, b.next(), {})
 
 
@@ -207,7 +207,7 @@ def chained(app: Headway) -> Chained:
     async def c(texts: list[str], count: int = 1) -> int:
         return len(texts)
 
-    flow.then(a).then(b).then(c)
+    flow.chain(a, b, c)
     return Chained(flow, a, b, c)
 
 
@@ -234,7 +234,7 @@ def test_a_result_that_the_next_step_does_not_take_is_refused(chained: Chained) 
 
 def test_a_step_is_followed_by_one_other_at_most(chained: Chained) -> None:
     with pytest.raises(ConfigError, match="f/a is followed by b already"):
-        chained.flow.then(chained.a).then(chained.c)
+        chained.flow.chain(chained.a, chained.c)
 
 
 def test_a_chain_is_made_of_steps_of_its_flow(app: Headway, chained: Chained) -> None:
@@ -244,16 +244,16 @@ def test_a_chain_is_made_of_steps_of_its_flow(app: Headway, chained: Chained) ->
     async def d(n: int) -> None: ...
 
     with pytest.raises(ConfigError, match="other/d is not a step of flow f"):
-        chained.flow.then(d)
+        chained.flow.chain(d, chained.a)
     with pytest.raises(ConfigError, match="other/d is not a step of flow f"):
-        chained.flow.then(chained.c).then(d)
+        chained.flow.chain(chained.c, d)
 
 
 @pytest.mark.parametrize("function", [lambda: None, lambda a, b: None, lambda *, a: None])
 def test_what_follows_must_take_one_value_or_no_worker_starts(app: Headway, function: Any) -> None:
     flow = app.flow("f")
     first = flow.step(name="first")(lambda: 1)
-    flow.then(first).then(flow.step(name="wrong")(function))
+    flow.chain(first, flow.step(name="wrong")(function))
     with pytest.raises(ConfigError, match="f/wrong follows first and must take its result"):
         first.definition.check()
 

@@ -14,7 +14,7 @@ from tests.core.test_definition import define, get_db
 @pytest.mark.parametrize("kind", [Key, Unique])
 @pytest.mark.parametrize("by", ["a", "größer", "two words", "x" * 200, lambda **_: "a", str])
 def test_a_key_is_text_or_a_function(kind: Any, by: Any) -> None:
-    assert kind(by).by is by
+    assert kind(by).key is by
 
 
 @pytest.mark.parametrize("kind", [Key, Unique])
@@ -37,7 +37,7 @@ def test_any_other_limit_is_refused(limit: Any) -> None:
 
 def test_what_is_ordered_runs_one_at_a_time() -> None:
     assert Key("a", ordered=True).limit == 1
-    with pytest.raises(ConfigError, match="leave its limit at 1"):
+    with pytest.raises(ConfigError, match="must be 1"):
         Key("a", limit=2, ordered=True)
 
 
@@ -46,9 +46,9 @@ def test_what_is_ordered_runs_one_at_a_time() -> None:
     [
         ({"policy": "ignore"}, "policy 'ignore' must be skip, replace or reject"),
         ({"scope": "running"}, "scope 'running' must be unfinished or waiting"),
-        ({"period": 0}, "longer than nothing"),
+        ({"period": 0}, "must be more than 0"),
         ({"period": "soon"}, "period 'soon' is not a duration"),
-        ({"period": "1h", "policy": "replace"}, "cannot replace"),
+        ({"period": "1h", "policy": "replace"}, "cannot have policy 'replace'"),
     ],
 )
 def test_a_unique_key_that_cannot_be_right_is_refused(options: Any, why: str) -> None:

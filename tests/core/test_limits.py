@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headway import Headway, Key, Limit
 from headway.core.limits import BY_LIMIT, as_limit, in_words, per_second, rate_in_words
 from headway.errors import ConfigError
-from headway.store.controls import LockedLimit
+from headway.store.statements.controls import LockedLimit
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_no_rate_is_refused_by_name(rate: str) -> None:
 
 @pytest.mark.parametrize("rate", [10, 1.5, None, b"1/s"])
 def test_a_rate_is_a_text(rate: Any) -> None:
-    with pytest.raises(ConfigError, match="is not one"):
+    with pytest.raises(ConfigError, match="invalid rate"):
         per_second(rate)
 
 
@@ -66,7 +66,7 @@ def test_a_rate_is_a_text(rate: Any) -> None:
     [
         ({}, "needs concurrency"),
         ({"burst": 3}, "needs concurrency"),
-        ({"concurrency": 2, "burst": 3}, "burst belongs to a rate"),
+        ({"concurrency": 2, "burst": 3}, "needs a rate"),
         ({"concurrency": -1}, "concurrency -1"),
         ({"concurrency": 1_000_001}, "concurrency 1000001"),
         ({"concurrency": True}, "concurrency True"),

@@ -1,5 +1,7 @@
 """When to try again, and after how long."""
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -40,8 +42,8 @@ def test_jitter_takes_off_no_more_than_its_share_and_the_cap_always_holds(
     shape, attempt: int, jitter: float, chance: float, base: float, more: float
 ) -> None:
     cap = base + more
-    policy = Retry(32_000, shape, base=base, cap=cap, jitter=jitter)
-    target = Retry(32_000, shape, base=base, cap=cap, jitter=0).delay(attempt, chance)
+    policy = Retry(32_000, backoff=shape, base=base, cap=cap, jitter=jitter)
+    target = Retry(32_000, backoff=shape, base=base, cap=cap, jitter=0).delay(attempt, chance)
     delay = policy.delay(attempt, chance)
     assert 0 <= target <= cap
     assert target * (1 - jitter) - 1e-6 <= delay <= target * (1 + 1e-9)
@@ -49,7 +51,7 @@ def test_jitter_takes_off_no_more_than_its_share_and_the_cap_always_holds(
 
 @given(shape=shapes, attempt=st.integers(1, 31_999))
 def test_delays_never_shrink_from_one_attempt_to_the_next(shape, attempt: int) -> None:
-    policy = Retry(32_000, shape, base="3s", cap="1d", jitter=0)
+    policy = Retry(32_000, backoff=shape, base="3s", cap="1d", jitter=0)
     assert policy.delay(attempt, 0) <= policy.delay(attempt + 1, 0)
 
 
@@ -84,9 +86,25 @@ def test_an_error_is_covered_if_it_is_one_of_on_and_none_of_never(error, covered
     assert policy.covers(error) is covered
 
 
+def test_the_default_policy_goes_on_for_hours_and_the_quick_one_for_seconds() -> None:
+    steady = Retry(jitter=0)
+    delays = [steady.delay(attempt, chance=0) for attempt in range(1, steady.max_attempts)]
+    assert delays == [2**n for n in range(12)] + [3600] * 7
+    assert Retry().jitter == 0.5
+    quick = replace(Retry.quick(), jitter=0)
+    assert [quick.delay(n, chance=0) for n in range(1, quick.max_attempts)] == [1, 2, 4, 8]
+
+
 def test_by_default_every_exception_is_tried_again_and_nothing_beyond() -> None:
     assert Retry().covers(RuntimeError())
     assert not Retry().covers(SystemExit())
+
+
+def test_a_cancellation_by_a_library_is_tried_again_as_exceptions_are() -> None:
+    assert Retry().covers(asyncio.CancelledError())
+    assert Retry(on=(asyncio.CancelledError,)).covers(asyncio.CancelledError())
+    assert not Retry(on=(OSError,)).covers(asyncio.CancelledError())
+    assert not Retry(never=(asyncio.CancelledError,)).covers(asyncio.CancelledError())
 
 
 @pytest.mark.parametrize(
@@ -108,7 +126,7 @@ def test_by_default_every_exception_is_tried_again_and_nothing_beyond() -> None:
         {"jitter": float("nan")},
         {"base": "soon"},
         {"cap": -1},
-        {"base": "90m"},  # every delay would be that of the cap, a minute
+        {"base": "90m"},  # every delay would be that of the cap, an hour
         {"base": "2s", "cap": "1s"},
         {"on": ("ValueError",)},
         {"on": ValueError},
@@ -131,7 +149,7 @@ def test_a_policy_with_code_in_it_is_not_stored_with_a_job() -> None:
 def test_a_stored_policy_gives_the_same_delays_and_keeps_the_rest_of_the_task_s(
     shape, base: float, more: float, jitter: float
 ) -> None:
-    given_ = Retry(7, shape, base, base + more, jitter, max_crashes=9)
+    given_ = Retry(7, backoff=shape, base=base, cap=base + more, jitter=jitter, max_crashes=9)
     tasks = Retry(max_attempts=3, never=(KeyError,))
     policy = tasks.with_stored(given_.stored())
     assert policy.delay(3, 0.5) == given_.delay(3, 0.5)

@@ -1,12 +1,12 @@
 """Reading functions: parameters, what is injected, annotations one by one."""
 
 import functools
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from headway import Context, Depends
-from headway.core.signature import annotation, dependencies, parameters
+from headway import Context
+from headway.core.signature import annotation, notes, parameters
 from headway.errors import ConfigError
 from tests.core.test_definition import get_db, logged
 
@@ -38,21 +38,16 @@ def test_one_annotation_is_read_without_the_others() -> None:
         annotation(task, "b")
 
 
-def test_dependencies_are_the_parameters_whose_default_is_one() -> None:
-    def task(
-        a: int, db: str = Depends(get_db), b: int = 1, *, c: str = Depends(get_db, scope="worker")
-    ) -> None: ...
+def test_notes_are_read_without_the_type_that_they_are_about() -> None:
+    def task(a: "Annotated[NoSuchType, 1, 'two']", b: "Annotated[int, NoSuchNote]") -> None: ...  # noqa: F821
 
-    found = dependencies(task)
-    assert {name: (one.provider, one.scope) for name, one in found.items()} == {
-        "db": (get_db, "job"),
-        "c": (get_db, "worker"),
-    }
-    assert dependencies(logged(task)) == found
+    assert notes(task, "a") == (1, "two")
+    assert notes(task, "return") == notes(dict, "x") == ()
+    with pytest.raises(ConfigError, match="NoSuchNote"):
+        notes(task, "b")
 
 
 def test_a_builtin_that_does_not_tell_its_parameters_has_none() -> None:
     assert dict(parameters(dict)) == {}
-    assert dependencies(dict) == {}
     assert list(parameters(get_db)) == []
     assert list(parameters(logged)) == ["function"]

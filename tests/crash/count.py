@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 
-from headway.handle import Job
+from headway.job import Job
 
 
 def unfinished(db: psycopg.Connection[Any]) -> int:

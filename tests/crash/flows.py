@@ -23,7 +23,7 @@ STEPS = ["reserve", "charge", "ship"]
 
 def register(hw: Headway) -> Flow[None]:
     """The flow `order` and its children `receipt` on any app."""
-    effect = f"insert into {hw.session.target.schema}.effect (job_id, step) values (%s, %s)"
+    effect = f"insert into {hw._session.target.schema}.effect (job_id, step) values (%s, %s)"
     order = hw.flow("order", retry=PATIENT)
 
     @hw.task(retry=PATIENT)

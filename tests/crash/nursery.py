@@ -94,7 +94,12 @@ def _work(hw: Headway, slots: int) -> None:
     try:
         loop.run(
             hw.run_worker(
-                concurrency=slots, transactions=slots, lease=LEASE, poll="200ms", grace="5s"
+                signals=True,
+                concurrency=slots,
+                transactions=slots,
+                lease=LEASE,
+                poll="200ms",
+                grace="5s",
             )
         )
     except BaseException:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.store.connect import connect
+from headway.store.connections.connect import connect
 from tests.crash.count import (
     assert_each_finished_once,
     assert_no_overlap,
@@ -34,11 +34,11 @@ async def test_g2_a_worker_cut_off_stops_its_handlers_before_another_starts_them
 ) -> None:
     far = worker(dsn=proxy.dsn, SIDE_DSN=dsn, lease="6s")
     jobs = [await app.tasks["hold"].enqueue("g") for _ in range(5)]
-    await eventually(lambda: told(seen, "began", far.pid) == 5, within=60)
+    await eventually(lambda: told(seen, "began", far.pid) == 5)
     before = proxy.accepted
     proxy.black_hole()
     near = worker()
-    await eventually(lambda: told(seen, "began", near.pid) == 5, within=60)
+    await eventually(lambda: told(seen, "began", near.pid) == 5)
     assert told(seen, "stopped", far.pid) == 5
     assert_no_overlap(seen)
     (first,) = worker_ids(seen, far.pid)
@@ -50,14 +50,14 @@ async def test_g2_a_worker_cut_off_stops_its_handlers_before_another_starts_them
 
     # It claims nothing more, and works again when it is back.
     more = [await app.tasks["hold"].enqueue("g") for _ in range(5)]
-    await eventually(lambda: told(seen, "began", near.pid) == 10, within=60)
+    await eventually(lambda: told(seen, "began", near.pid) == 10)
     assert held_by(seen, far.pid) == 0
     assert proxy.accepted - before < FEW
     for gate in ("g-1", "g-2"):
         (gates / gate).touch()
-    await eventually(lambda: unfinished(seen) == 0, within=60)
+    await eventually(lambda: unfinished(seen) == 0)
     proxy.thaw()
-    await eventually(lambda: worker_ids(seen, far.pid)[-1] != first, within=60)
+    await eventually(lambda: worker_ids(seen, far.pid)[-1] != first)
     near.send(signal.SIGTERM)
     assert near.wait() == 0
     last = await app.tasks["witness"].enqueue()
@@ -73,10 +73,10 @@ async def test_g2_a_worker_cut_off_kills_the_process_of_a_job_before_another_sta
 ) -> None:
     worker(dsn=proxy.dsn, SIDE_DSN=dsn)
     job = await app.tasks["alone"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     proxy.black_hole()
     worker()
-    await eventually(lambda: told(seen, "began") == 2, within=60)
+    await eventually(lambda: told(seen, "began") == 2)
     (gates / "g-2").touch()
     assert await job.result(timeout="60s") > 0
     assert_each_finished_once(seen, [job])
@@ -96,15 +96,15 @@ async def test_g2_a_claim_that_is_answered_too_late_starts_nothing(
     job = await app.tasks["hold"].enqueue("g")
     claim = proxy.hold_reply(opening("moves/claim", schema))
     far = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
-    await eventually(claim.answered.is_set, within=60)
+    await eventually(claim.answered.is_set)
     assert held_by(seen, far.pid) == 1
     proxy.black_hole()
     near = worker()
-    await eventually(lambda: told(seen, "began", near.pid) == 1, within=60)
+    await eventually(lambda: told(seen, "began", near.pid) == 1)
     proxy.release(claim)
     proxy.thaw()
 
-    await eventually(lambda: len(worker_ids(seen, far.pid)) > 1, within=60)
+    await eventually(lambda: len(worker_ids(seen, far.pid)) > 1)
     near.send(signal.SIGSTOP)
     last = await app.tasks["witness"].enqueue()
     assert await last.result(timeout="60s") == far.pid
@@ -123,12 +123,11 @@ async def test_connections_that_never_answer_again_are_given_up(
     """They stay open and the kernel at their other end takes what is sent: no keepalive notices."""
     only = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
     job = await app.tasks["hold"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     proxy.strand()
     moment = seen.execute("select clock_timestamp()").fetchone()
     await eventually(
         lambda: seen.execute("select 1 from worker where seen_at > %s", moment).fetchone(),
-        within=60,
     )
     for attempt in (1, 2, 3):
         (gates / f"g-{attempt}").touch()
@@ -144,14 +143,14 @@ async def test_g3_an_outage_costs_few_connections_and_no_job(
     """Every connection is closed as soon as it is made: nothing slows a loop down but its own pauses."""
     jobs = await app.tasks["pause"].enqueue_many({"n": n, "seconds": 0.05} for n in range(500))
     only = worker(dsn=proxy.dsn, concurrency=10)
-    await eventually(lambda: db.execute("select 1 from archive limit 1").fetchone(), within=60)
+    await eventually(lambda: db.execute("select 1 from archive limit 1").fetchone())
     before = proxy.accepted
     proxy.refuse()
     # For longer than its lease, so that every loop of it meets the outage.
     await eventually(lambda: db.execute("select 1 from worker where expires_at < now()").fetchone())
     assert 0 < proxy.accepted - before < FEW
     proxy.accept()
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert_each_finished_once(db, jobs)
     assert only.process.poll() is None
 
@@ -161,8 +160,8 @@ async def test_the_kernel_is_told_to_notice_a_network_that_is_gone(
 ) -> None:
     """For every connection over TCP: the engine's own, and those that user code draws on."""
     app = Headway(proxy.dsn, schema=schema)
-    own = await connect(app.session.target)
-    pool = await app.session.client.open()
+    own = await connect(app._session.target)
+    pool = await app._session.client.open()
     async with own, pool.connection() as users:
         for conn in (own, users):
             with socket.socket(fileno=os.dup(conn.fileno())) as tcp:

@@ -37,12 +37,12 @@ VITAL = {
 
 # What every worker does besides, sooner or later.
 USUAL = {
-    "asked", "census", "clean_schedules", "controls", "counted", "declare_limits", "due_schedules",
-    "expire", "forget", "give_way", "held", "lines", "listen", "mark_limited", "partitions", "place",
+    "asked", "clean_schedules", "clean_up", "controls", "counted", "declare_limits", "due_schedules",
+    "expire", "held", "job_counts", "lines", "listen", "mark_limited", "partitions", "place",
     "select max version", "select pg_is_in_recovery pg_backend_pid", "select pg_is_in_recovery pid",
     "select pg_notify 1", "select set_config default_transaction_isolation",
     "select set_config lock_timeout", "set client_connection_check_interval 2s",
-    "set idle_in_transaction_session_timeout 5min", "tally",
+    "set idle_in_transaction_session_timeout 5min", "tally", "unadmit",
 }  # fmt: skip
 
 # What a worker does only if something went wrong before: nothing waits for these.

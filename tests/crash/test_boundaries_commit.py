@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from headway import Context, Headway, Key
-from headway.engine.jobs.settler import Report
+from headway.engine.jobs.settler import WorkerReport
 from tests.crash.boundary import COMMIT
 from tests.crash.count import assert_each_finished_once, unfinished
 from tests.crash.proxy import Proxy
@@ -30,7 +30,7 @@ async def far(proxy: Proxy, schema: str, db: psycopg.Connection[Any]) -> AsyncIt
 
 def paying(app: Headway, kind: str, then: Callable[[int], Any] = lambda n: n) -> Callable[..., Any]:
     """A handler that has an effect."""
-    insert = f"insert into {app.session.target.schema}.effect values (%s, %s, %s)"
+    insert = f"insert into {app._session.target.schema}.effect values (%s, %s, %s)"
 
     async def on_the_loop(ctx: Context, n: int) -> Any:
         await ctx.conn.execute(insert, (ctx.job_id, ctx.attempt, ctx.step))
@@ -43,9 +43,9 @@ def paying(app: Headway, kind: str, then: Callable[[int], Any] = lambda n: n) ->
     return on_the_loop if kind == "async" else in_a_thread
 
 
-async def _run(app: Headway, db: psycopg.Connection[Any]) -> Report:
+async def _run(app: Headway, db: psycopg.Connection[Any]) -> WorkerReport:
     running = Running(app.worker(lease="60s"))
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     return await running.stop()
 
 

@@ -73,7 +73,7 @@ async def _wakes_to_nothing(
     """The stopped worker goes on under a new id, does other work, and has written nothing else."""
     written = _written(db)
     stopped.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(db, stopped.pid)) > 1, within=60)
+    await eventually(lambda: len(worker_ids(db, stopped.pid)) > 1)
     other.send(signal.SIGTERM)
     assert other.wait(60) == 0
     last = await app.tasks["witness"].enqueue()
@@ -91,7 +91,7 @@ async def test_g4_the_locks_of_a_stopped_worker_end_with_its_lease(
 ) -> None:
     stopped = payer()
     job = await app.tasks[task].enqueue()
-    await eventually(lambda: _paying(ledger, schema) == 1, within=60)
+    await eventually(lambda: _paying(ledger, schema) == 1)
     stopped.send(signal.SIGSTOP)
 
     other = payer()
@@ -111,10 +111,10 @@ async def test_g4_a_worker_that_is_stopped_before_its_commit_does_not_commit(
     """The verdict is written and not committed: the job itself is locked, so nobody can take it."""
     stopped = payer(proxy.dsn)
     job = await app.tasks["pay"].enqueue()
-    await eventually(lambda: _paying(ledger, schema) == 1, within=60)
+    await eventually(lambda: _paying(ledger, schema) == 1)
     commit = proxy.hold_request(COMMIT)
     (gates / "1").touch()
-    await eventually(commit.sprung.is_set, within=60)
+    await eventually(commit.sprung.is_set)
     stopped.send(signal.SIGSTOP)
     assert unfinished(ledger) == 1
 

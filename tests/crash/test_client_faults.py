@@ -26,7 +26,7 @@ Call = Callable[[Headway], Awaitable[Any]]
 async def far(proxy: Proxy, schema: str) -> AsyncIterator[Headway]:
     """An app that reaches the database through the proxy, and soon takes silence for a fault."""
     app = register(Headway(proxy.dsn, schema=schema))
-    app.session.client.answer_within = 0.5
+    app._session.client.answer_within = 0.5
     yield app
     proxy.accept()
     proxy.thaw()
@@ -72,7 +72,7 @@ async def test_h2_a_call_is_back_though_its_connection_never_answers_again(
 async def test_h2_a_server_that_never_answers_is_an_error_that_says_so(
     far: Headway, proxy: Proxy, call: str
 ) -> None:
-    far.session.client.patience = 2.0
+    far._session.client.patience = 2.0
     await CALLS[call](far)
     proxy.black_hole()
     with pytest.raises(DatabaseUnavailable, match=r"no answer|timeout"):
@@ -89,7 +89,7 @@ async def test_h2_on_the_callers_connection_nothing_is_cut(
         async with await psycopg.AsyncConnection.connect(proxy.dsn) as conn:
             enqueuing = asyncio.create_task(task.using(conn=conn).enqueue(1))
             await eventually(held.answered.is_set)
-            await asyncio.sleep(2 * far.session.client.answer_within)
+            await asyncio.sleep(2 * far._session.client.answer_within)
             proxy.release(held)
             await _in_time(enqueuing)
             await conn.commit()
@@ -97,7 +97,7 @@ async def test_h2_on_the_callers_connection_nothing_is_cut(
         with psycopg.connect(proxy.dsn) as own:
             waiting = asyncio.create_task(_sync(task.using(conn=own).enqueue_sync, 1))
             await eventually(held.answered.is_set)
-            await asyncio.sleep(2 * far.session.client.answer_within)
+            await asyncio.sleep(2 * far._session.client.answer_within)
             proxy.release(held)
             await _in_time(waiting)
             own.commit()
@@ -110,7 +110,7 @@ async def test_h2_g3_what_a_stopped_backend_does_when_it_wakes_makes_no_second_j
     """The request is in its socket. By the time that it wakes, the repetition's job has run."""
     app = register(Headway(own_server.dsn, schema="headway"))
     await app.migrate()
-    app.session.client.answer_within = 0.5
+    app._session.client.answer_within = 0.5
     mine = """select pid from pg_stat_activity
               where application_name = 'headway' and backend_type = 'client backend'"""
     with psycopg.connect(own_server.dsn, autocommit=True) as db:
@@ -137,7 +137,7 @@ async def test_h4_the_first_call_after_an_outage_works_at_its_first_try(
     far: Headway, proxy: Proxy, call: str
 ) -> None:
     """However long the outage was: nobody's back-off decides."""
-    client = far.session.client
+    client = far._session.client
     await CALLS[call](far)
     client.patience = 4.0
     proxy.refuse()
@@ -155,7 +155,7 @@ async def test_h4_the_first_call_after_an_outage_works_at_its_first_try(
 async def test_h4_callers_in_parallel_share_the_attempts_of_an_outage(
     far: Headway, proxy: Proxy
 ) -> None:
-    client = far.session.client
+    client = far._session.client
     client.patience = 3.0
     await CALLS["enqueue"](far)
     proxy.refuse()
@@ -169,7 +169,7 @@ async def test_h4_callers_in_parallel_share_the_attempts_of_an_outage(
 @pytest.mark.parametrize("call", ["enqueue", "enqueue_sync"])
 async def test_h4_the_error_names_the_cause(call: str) -> None:
     nowhere = register(Headway("postgresql://nobody@127.0.0.1:1/none"))
-    nowhere.session.patience = 0.5
+    nowhere._session.patience = 0.5
     with pytest.raises(DatabaseUnavailable, match="refused"):
         await _in_time(CALLS[call](nowhere))
 
@@ -192,7 +192,7 @@ async def test_r14_the_time_for_a_result_bounds_a_database_that_is_away(
     far: Headway, proxy: Proxy, how: str, fault: str
 ) -> None:
     job = await far.tasks["echo"].enqueue(1)
-    far.session.client.answer_within = 1000.0
+    far._session.client.answer_within = 1000.0
     if how == "async":
         await job.status()
     else:

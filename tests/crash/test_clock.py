@@ -44,7 +44,7 @@ async def test_g10_a_wrong_wall_clock_changes_nothing_for_a_worker(
 
     # Its lease holds through several heartbeats beside a worker whose clock is right.
     held = await app.tasks["hold"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 2, within=60)
+    await eventually(lambda: told(seen, "began") == 2)
     right = worker()
     await eventually(
         lambda: seen.execute(
@@ -52,7 +52,6 @@ async def test_g10_a_wrong_wall_clock_changes_nothing_for_a_worker(
                and seen_at > (select max(at) from seen) + interval '4 s'""",
             (worker_ids(seen, right.pid),),
         ).fetchone(),
-        within=60,
     )
     for attempt in (1, 2):
         (gates / f"g-{attempt}").touch()
@@ -68,10 +67,10 @@ async def test_g10_a_worker_whose_clock_is_wrong_is_rescued_and_rescues(
 ) -> None:
     ahead = worker(CLOCK_SKEW="25200")
     job = await app.tasks["hold"].enqueue("g")
-    await eventually(lambda: told(seen, "began", ahead.pid) == 1, within=60)
+    await eventually(lambda: told(seen, "began", ahead.pid) == 1)
     ahead.send(signal.SIGKILL)
     behind = worker(CLOCK_SKEW="-25200")
-    await eventually(lambda: told(seen, "began", behind.pid) == 1, within=60)
+    await eventually(lambda: told(seen, "began", behind.pid) == 1)
     (gates / "g-2").touch()
     assert await job.result(timeout="60s") == behind.pid
     assert_each_finished_once(seen, [job])

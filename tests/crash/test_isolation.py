@@ -13,11 +13,11 @@ from psycopg import sql
 
 from headway import Headway
 from headway.core.verdict import Verdict
-from headway.store import jobs
-from headway.store.connect import Target
-from headway.store.jobs import Settled
+from headway.store.connections.connect import Target
 from headway.store.rows import Claim
 from headway.store.statement import Statement, text
+from headway.store.statements import jobs
+from headway.store.statements.jobs import Settled
 from tests.crash.count import assert_each_finished_once, unfinished
 from tests.crash.producers import producing
 from tests.crash.proxy import Proxy, opening
@@ -42,9 +42,9 @@ async def test_g3_workers_that_contend_on_a_serializable_database_finish_each_jo
     assert db.execute("show default_transaction_isolation").fetchone() == ("serializable",)
     workers = [worker(concurrency=50) for _ in range(3)]
     async with producing(app, 4) as producers:
-        await eventually(lambda: len(producers.made) > 200, within=60)
+        await eventually(lambda: len(producers.made) > 200)
     many = await app.tasks["pause"].enqueue_many({"n": 1_000_000 + n} for n in range(5_000))
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     producers.made |= {1_000_000 + n: job.id for n, job in enumerate(many)}
     producers.assert_kept(db)
     assert producers.unsure == []

@@ -110,7 +110,7 @@ async def test_g3_a_settling_whose_reply_was_lost_settles_once(
     lost = proxy.lose_reply(opening("moves/finish", schema), times=5)
     jobs = await app.tasks["pause"].enqueue_many({"n": n} for n in range(500))
     worker(lease="60s", dsn=proxy.dsn)
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert lost.times == 0
     assert_each_finished_once(db, jobs)
     # What the server had settled was not run again, and what it had claimed beside was adopted.
@@ -125,7 +125,7 @@ async def test_g3_a_retry_whose_reply_was_lost_is_written_once(
     lost = proxy.lose_reply(opening("moves/requeue", schema), times=3)
     jobs = await app.tasks["flaky"].enqueue_many({"n": n} for n in range(60))
     worker(lease="60s", dsn=proxy.dsn, concurrency=10)
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert lost.times == 0
     assert_each_finished_once(db, jobs)
     rows = db.execute(
@@ -143,9 +143,9 @@ async def test_g3_a_claim_whose_reply_was_lost_is_adopted(
     lost = proxy.lose_reply(opening("moves/claim", schema), times=3)
     jobs = await app.tasks["pause"].enqueue_many({"n": n} for n in range(100))
     running = worker(lease="60s", dsn=proxy.dsn)
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert lost.times == 0
-    assert "took on" in running.output()
+    assert "adopted" in running.output()
     assert_each_finished_once(db, jobs)
     assert db.execute("select distinct attempt, claim >> 32 from archive").fetchall() == [(1, 1)]
 
@@ -158,6 +158,6 @@ async def test_g3_a_heartbeat_and_a_registration_without_replies_cost_nothing(
     heartbeats = proxy.lose_reply(opening("writes/heartbeat", schema), times=3)
     jobs = await app.tasks["pause"].enqueue_many({"n": n, "seconds": 0.1} for n in range(200))
     worker(dsn=proxy.dsn, concurrency=4)
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert (registrations.times, heartbeats.times) == (0, 0)
     assert_each_finished_once(db, jobs)

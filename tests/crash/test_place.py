@@ -27,7 +27,7 @@ async def test_b3_a_restart_of_the_server_does_not_make_it_another(
     echo = app.tasks["echo"]
     for _ in range(2):
         async with await psycopg.AsyncConnection.connect(dsn) as conn:
-            assert (await echo.using(conn=conn).enqueue(1)).made
+            assert (await echo.using(conn=conn).enqueue(1)).created
         await asyncio.to_thread(own_server.restart, signal.SIGINT)
 
 

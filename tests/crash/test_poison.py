@@ -33,9 +33,7 @@ async def test_g8_poison_blocks_nobody(
         unknown.append(await not_yet_deployed.enqueue())
         good += await app.tasks["echo"].enqueue_many({"n": n} for n in range(10))
     worker(concurrency=100)
-    await eventually(
-        lambda: db.execute("select count(*) from job").fetchone() == (len(unknown),), within=60
-    )
+    await eventually(lambda: db.execute("select count(*) from job").fetchone() == (len(unknown),))
     kinds = Counter(
         db.execute(
             "select task, label(state), attempt, error->>'type', input <> '{}' from archive"

@@ -11,12 +11,12 @@ import pytest
 
 from headway import Headway
 from headway.errors import DatabaseError
-from headway.store import jobs
-from headway.store import link as links
-from headway.store.connect import Target, complete_dsn
-from headway.store.link import Link
-from headway.store.listen import Deaf, Hearing, Listener, SyncListener
+from headway.store.connections import engine_connection as links
+from headway.store.connections.connect import Target, complete_dsn
+from headway.store.connections.engine_connection import EngineConnection
+from headway.store.connections.listen import Hearing, Listener, NotificationsBlocked, SyncListener
 from headway.store.statement import Statement
+from headway.store.statements import jobs
 from tests.crash.count import assert_each_finished_once, unfinished
 from tests.crash.pooler import Pooler
 from tests.crash.producers import producing
@@ -48,7 +48,7 @@ async def test_a_listener_behind_a_pooler_knows_that_it_is_deaf(
     others = [await psycopg.AsyncConnection.connect(pooler.dsn) for _ in range(3 if busy else 0)]
     for other in others:
         await other.execute("select 1")  # holds its server connection
-    with pytest.raises(Deaf):
+    with pytest.raises(NotificationsBlocked):
         await listener.open()
     for other in others:
         await other.close()
@@ -83,7 +83,7 @@ async def test_h5_the_engines_settings_hold_in_each_round_trip_and_not_beyond_it
     }
     show = "select " + ", ".join(f"current_setting('{name}')" for name in wanted)
     monkeypatch.setattr(links, "text", lambda name, schema: show)
-    link = Link(Target(complete_dsn(pooler.dsn), schema))
+    link = EngineConnection(Target(complete_dsn(pooler.dsn), schema))
     asking: Statement[Any] = Statement(
         "any", {}, lambda rows: dict(zip(wanted, rows[0], strict=True))
     )
@@ -105,7 +105,7 @@ async def test_h5_what_the_server_refuses_leaves_no_transaction_open(
     pooler: Pooler, dsn: str, schema: str
 ) -> None:
     target = Target(complete_dsn(pooler.dsn), schema)
-    link = Link(target)
+    link = EngineConnection(target)
     good = jobs.enqueue(target, [new_job()], None)
     with pytest.raises(DatabaseError):
         await link.run_all(good, jobs.enqueue(target, [new_job(priority=99_999)], None))
@@ -164,8 +164,8 @@ async def test_g3_workers_and_producers_behind_a_pooler_lose_and_double_nothing(
     """Four server connections for two workers and a dozen producers; some jobs fail and are retried."""
     workers = [worker(dsn=pooler.dsn, SIDE_DSN=pooler.dsn) for _ in range(2)]
     async with producing(pooled, 12) as producers:
-        await eventually(lambda: len(producers.made) > 500, within=60)
-    await eventually(lambda: unfinished(db) == 0, within=60)
+        await eventually(lambda: len(producers.made) > 500)
+    await eventually(lambda: unfinished(db) == 0)
     producers.assert_kept(db)
     assert producers.unsure == []
     db.execute("delete from archive")
@@ -173,7 +173,7 @@ async def test_g3_workers_and_producers_behind_a_pooler_lose_and_double_nothing(
     flaky = await pooled.tasks["flaky"].enqueue_many({"n": n} for n in range(50))
     late = await pooled.tasks["echo"].using(delay="300ms").enqueue(1)
     assert await late.result(timeout="60s") == 1
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert_each_finished_once(db, [*flaky, late])
     await eventually(lambda: all("polling instead" in each.output() for each in workers))
     assert [each.process.poll() for each in workers] == [None, None]

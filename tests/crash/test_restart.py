@@ -37,11 +37,11 @@ async def test_g3_a_server_restart_under_load_loses_and_doubles_nothing(
     workers = [worker(concurrency=20) for _ in range(2)]
     async with producing(app, 4) as producers:
         with _connect(dsn, schema) as db:
-            await eventually(lambda: registered(db) == 2, within=60)
+            await eventually(lambda: registered(db) == 2)
         for how in (signal.SIGQUIT, signal.SIGQUIT, signal.SIGINT):
             with _connect(dsn, schema) as db:
                 done = finished(db)
-                await eventually(lambda db=db, done=done: finished(db) > done, within=60)
+                await eventually(lambda db=db, done=done: finished(db) > done)
             await asyncio.to_thread(own_server.stop, how)
             met = [each.output().count("check that the server is up") for each in workers]
             for each, before in zip(workers, met, strict=True):
@@ -50,7 +50,7 @@ async def test_g3_a_server_restart_under_load_loses_and_doubles_nothing(
                 )
             await asyncio.to_thread(own_server.start)
     with _connect(dsn, schema) as db:
-        await eventually(lambda: unfinished(db) == 0, within=60)
+        await eventually(lambda: unfinished(db) == 0)
         producers.assert_kept(db)
         assert len(producers.made) > 0
     assert [each.process.poll() for each in workers] == [None, None]

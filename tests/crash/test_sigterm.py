@@ -32,7 +32,7 @@ async def test_g11_what_runs_finishes_and_what_has_not_started_goes_back(
 ) -> None:
     draining = worker(concurrency=3)
     jobs = [await app.tasks["hold"].enqueue("g") for _ in range(3)]
-    await eventually(lambda: told(seen, "began") == 3, within=60)
+    await eventually(lambda: told(seen, "began") == 3)
     jobs += [await app.tasks["hold"].enqueue("g") for _ in range(4)]
     draining.send(signal.SIGTERM)
     await eventually(lambda: "draining" in draining.output())
@@ -43,7 +43,7 @@ async def test_g11_what_runs_finishes_and_what_has_not_started_goes_back(
     assert seen.execute("select 1 from worker where expires_at > now()").fetchone() is None
 
     worker()
-    await eventually(lambda: unfinished(seen) == 0, within=60)
+    await eventually(lambda: unfinished(seen) == 0)
     assert_each_finished_once(seen, jobs)
 
 
@@ -56,13 +56,13 @@ async def test_g11_a_stop_under_full_load_costs_no_job_an_attempt(
     for _ in range(3):
         stopped = worker(concurrency=200)
         done = finished(db)
-        await eventually(lambda done=done: finished(db) > done, within=60)
+        await eventually(lambda done=done: finished(db) > done)
         stopped.send(signal.SIGTERM)
         assert stopped.wait() == 0
         assert held_by(db, stopped.pid) == 0
     assert unfinished(db) > 0, "it was to be stopped in the middle"
     worker(concurrency=200)
-    await eventually(lambda: unfinished(db) == 0, within=60)
+    await eventually(lambda: unfinished(db) == 0)
     assert_each_finished_once(db, jobs)
     assert db.execute("select count(*) from attempt").fetchone() == (0,)
     assert db.execute("select count(*) from archive where attempt <> 1").fetchone() == (0,)
@@ -75,7 +75,7 @@ async def test_g11_a_claim_answered_after_sigterm_goes_back_unstarted(
     job = await app.tasks["hold"].enqueue("never")
     claim = proxy.hold_reply(opening("moves/claim", schema))
     draining = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
-    await eventually(claim.answered.is_set, within=60)
+    await eventually(claim.answered.is_set)
     assert held_by(seen, draining.pid) == 1
     draining.send(signal.SIGTERM)
     await eventually(lambda: "draining" in draining.output())
@@ -92,7 +92,7 @@ async def test_g11_a_job_longer_than_the_grace_is_stopped_and_goes_back(
 ) -> None:
     draining = worker("--grace", "500ms")
     job = await app.tasks["hold"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     draining.send(signal.SIGTERM)
     assert draining.wait() == 0
     assert told(seen, "stopped") == 1
@@ -112,7 +112,7 @@ async def test_g11_a_thread_that_cannot_be_stopped_does_not_keep_the_process(
 ) -> None:
     draining = worker("--grace", "500ms")
     await app.tasks["block"].enqueue(seconds=3600)
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     draining.send(signal.SIGTERM)
     assert draining.wait() == 0
     assert _lives(seen) == [("ready", 0, None)]
@@ -132,7 +132,7 @@ async def test_sigterm_ends_the_process_while_the_database_is_down(
     """Within the grace and a little more; what it held is rescued when its lease has ended."""
     draining = worker("--grace", "500ms", dsn=proxy.dsn, SIDE_DSN=dsn)
     job = await app.tasks["hold"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     if outage == "refused":
         proxy.refuse()
     else:

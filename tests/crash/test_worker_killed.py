@@ -31,7 +31,7 @@ async def test_g3_no_job_of_ten_thousand_is_lost_or_doubled_when_workers_are_kil
     jobs = await app.tasks["pause"].enqueue_many({"n": n, "seconds": 0.03} for n in range(JOBS))
     worker(concurrency=40)
     for victim in [worker(concurrency=40) for _ in range(4)]:
-        await eventually(lambda v=victim: finished_by(db, v.pid) and held_by(db, v.pid), within=60)
+        await eventually(lambda v=victim: finished_by(db, v.pid) and held_by(db, v.pid))
         victim.kill()
     assert finished(db) < JOBS, "they were to be killed in the middle"
 
@@ -93,10 +93,10 @@ async def test_g2_a_job_in_a_process_ends_with_the_worker_that_was_killed(
     """Only the worker is killed; its child must be gone before another may run the job."""
     killed = worker()
     job = await app.tasks["alone"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     killed.send(signal.SIGKILL)
     worker()
-    await eventually(lambda: told(seen, "began") == 2, within=60)
+    await eventually(lambda: told(seen, "began") == 2)
     (gates / "g-2").touch()
     assert await job.result(timeout="60s") > 0
     assert_each_finished_once(seen, [job])

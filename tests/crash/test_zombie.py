@@ -30,14 +30,14 @@ async def test_g2_a_zombie_writes_nothing_and_works_on_under_a_new_id(
     zombie = worker(concurrency=6)
     # When it comes back half of them may end by themselves; the others can only be stopped.
     jobs = [await app.tasks["hold"].enqueue("ends" if n % 2 else "runs") for n in range(6)]
-    await eventually(lambda: told(seen, "began", zombie.pid) == 6, within=60)
+    await eventually(lambda: told(seen, "began", zombie.pid) == 6)
     zombie.send(signal.SIGSTOP)
 
     other = worker(concurrency=6)
-    await eventually(lambda: told(seen, "began", other.pid) == 6, within=60)
+    await eventually(lambda: told(seen, "began", other.pid) == 6)
     for gate in ("runs-2", "ends-2", "ends-1"):
         (gates / gate).touch()
-    await eventually(lambda: unfinished(seen) == 0, within=60)
+    await eventually(lambda: unfinished(seen) == 0)
     rows = seen.execute(
         "select claim >> 32, attempt, worker_id, result::int from archive"
     ).fetchall()
@@ -45,9 +45,9 @@ async def test_g2_a_zombie_writes_nothing_and_works_on_under_a_new_id(
     written = _written(seen)
 
     zombie.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(seen, zombie.pid)) > 1, within=60)
+    await eventually(lambda: len(worker_ids(seen, zombie.pid)) > 1)
     await eventually(
-        lambda: told(seen, "stopped", zombie.pid) + told(seen, "ended", zombie.pid) == 6, within=60
+        lambda: told(seen, "stopped", zombie.pid) + told(seen, "ended", zombie.pid) == 6
     )
     assert told(seen, "stopped", zombie.pid) >= 3
     other.send(signal.SIGTERM)
@@ -75,14 +75,14 @@ async def test_g2_a_verdict_that_arrives_late_writes_nothing(
     """Its job ran to the end and was settled, but the settling was held up on its way."""
     late = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
     job = await app.tasks["hold"].enqueue("g")
-    await eventually(lambda: told(seen, "began", late.pid) == 1, within=60)
+    await eventually(lambda: told(seen, "began", late.pid) == 1)
     verdict = proxy.hold_request(opening("moves/finish", schema))
     (gates / "g-1").touch()
     await eventually(verdict.sprung.is_set)
     late.send(signal.SIGSTOP)
 
     other = worker()
-    await eventually(lambda: told(seen, "began", other.pid) == 1, within=60)
+    await eventually(lambda: told(seen, "began", other.pid) == 1)
     proxy.release(verdict)
     await eventually(verdict.answered.is_set)
     assert (await job.status()).worker == worker_ids(seen, other.pid)[0], "it is the other's"
@@ -91,7 +91,7 @@ async def test_g2_a_verdict_that_arrives_late_writes_nothing(
     written = _written(seen)
 
     late.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(seen, late.pid)) > 1, within=60)
+    await eventually(lambda: len(worker_ids(seen, late.pid)) > 1)
     assert _written(seen) == written
     assert_each_finished_once(seen, [job])
 
@@ -110,14 +110,14 @@ async def test_g2_a_claim_answered_while_the_worker_was_stopped_starts_nothing(
     job = await app.tasks["hold"].enqueue("g")
     claim = proxy.hold_reply(opening("moves/claim", schema))
     late = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
-    await eventually(claim.answered.is_set, within=60)
+    await eventually(claim.answered.is_set)
     late.send(signal.SIGSTOP)
     proxy.release(claim)
     other = worker()
-    await eventually(lambda: told(seen, "began", other.pid) == 1, within=60)
+    await eventually(lambda: told(seen, "began", other.pid) == 1)
 
     late.send(signal.SIGCONT)
-    await eventually(lambda: len(worker_ids(seen, late.pid)) > 1, within=60)
+    await eventually(lambda: len(worker_ids(seen, late.pid)) > 1)
     (gates / "g-1").touch()
     assert await job.result(timeout="60s") == other.pid
     other.send(signal.SIGTERM)
@@ -135,20 +135,20 @@ async def test_g2_a_job_claimed_again_while_its_old_handler_winds_down_finishes_
     """The same process, under a new id, gets the job back that its old id had lost."""
     only = worker(concurrency=2)
     job = await app.tasks["linger"].enqueue("g")
-    await eventually(lambda: told(seen, "began") == 1, within=60)
+    await eventually(lambda: told(seen, "began") == 1)
     only.send(signal.SIGSTOP)
     await eventually(
         lambda: seen.execute("select 1 from worker where expires_at < now()").fetchone()
     )
     only.send(signal.SIGCONT)
-    await eventually(lambda: told(seen, "stopping") == 1, within=60)
-    await eventually(lambda: seen.execute("select 1 from attempt").fetchone(), within=60)
+    await eventually(lambda: told(seen, "stopping") == 1)
+    await eventually(lambda: seen.execute("select 1 from attempt").fetchone())
     # Behind it in its lane: when this has run, the other was claimed too, or passed over.
     behind = await app.tasks["witness"].enqueue()
     assert await behind.result(timeout="60s") == only.pid
 
     (gates / "stop").touch()
-    await eventually(lambda: told(seen, "stopped") == 1, within=60)
+    await eventually(lambda: told(seen, "stopped") == 1)
     (gates / "g-2").touch()
     assert await job.result(timeout="60s") == only.pid
     assert_each_finished_once(seen, [job, behind])

@@ -147,7 +147,7 @@ def test_a_directory_of_another_user_is_refused_with_a_reason(public):
             text=True,
         )
     assert done.returncode == 1
-    assert f"{public / '.headway'} belongs to 'root', and this process runs as" in done.stderr
+    assert f"{public / '.headway'} belongs to 'root', but this process runs as" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -80,7 +80,7 @@ def test_s8_a_link_in_a_directory_of_our_own_is_not_followed_either(root, tmp_pa
     link.unlink()
     link.symlink_to(target)
     assert refusal(root) == (
-        f"{link} is a link, and locks and logs of the embedded server never are; remove it"
+        f"{link} is a link, but locks and logs of the embedded server must be files; remove it"
     )
     assert not target.exists()
     link.unlink()
@@ -180,7 +180,7 @@ def test_s21_data_of_another_major_version_is_mentioned(root, watch, caplog) -> 
         (watch.home / "pg13.log").touch()
         start(root).close()
     (said,) = caplog.messages
-    assert f"{watch.home / 'pg13'} is of another version of PostgreSQL" in said
+    assert f"{watch.home / 'pg13'}, which has data of another version" in said
     assert "HEADWAY_PG_BIN" in said
 
 
@@ -198,7 +198,7 @@ def test_s23_a_deleted_working_directory_is_said(tmp_path, monkeypatch) -> None:
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert refusal(Path(".headway")).startswith("the working directory has been deleted")
+    assert refusal(Path(".headway")).startswith("the working directory was deleted")
 
 
 def test_s24_nobody_is_trusted_over_the_network(root, ask) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.store import fleet
+from headway.store.statements import fleet
 
 Db = psycopg.Connection[Any]
 Crash = Callable[[UUID], None]
@@ -23,7 +23,7 @@ def crash(hw: Headway, db: Db) -> Crash:
     dead = fleet.register("gone:1", "0", 1, ["default"], [], 0, None)
 
     def crash(job_id: UUID) -> None:
-        lost = hw.session.client.run_sync(dead)
+        lost = hw._session.client.run_sync(dead)
         changed = db.execute(
             "update job set state = 'x', worker_id = %s, claim = claim + (1::bigint << 32), attempt = 1, "
             "crashes = 2, claimed_at = now() where id = %s and state = 'r'",

@@ -38,10 +38,10 @@ async def test_whatever_waits_too_long_is_in_the_archive_as_expired(
         "blocked": "blocked",
     }
     behind = await task.using(concurrency_key="k", queue="default", ttl="1d").enqueue("behind")
-    hw.session.clock.advance(timedelta(minutes=5))
+    hw._session.clock.advance(timedelta(minutes=5))
     start()
     for job in jobs.values():
-        with pytest.raises(JobExpired, match="its time to live passed while it waited"):
+        with pytest.raises(JobExpired):
             await job.result(timeout="60s")
         assert (await job.status()).input["name"] in ("ready", "scheduled", "first", "blocked")
     await behind.result(timeout="60s")  # the room of those that expired is free again

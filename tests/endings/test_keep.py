@@ -40,9 +40,10 @@ async def test_a_task_says_how_long_its_jobs_are_kept(hw: Headway, db: Db) -> No
     expected = {
         "nothing said": ({}, 7 * DAY, 30 * DAY),
         "a duration": ({"keep": "2d"}, 2 * DAY, 30 * DAY),
-        "not at all": ({"keep": None}, None, 30 * DAY),
+        "not at all": ({"keep": "none"}, None, 30 * DAY),
         "both": ({"keep": Retention(succeeded="1d", failed="3d")}, DAY, 3 * DAY),
-        "no failures": ({"keep": Retention(failed=None)}, 7 * DAY, None),
+        "no failures": ({"keep": Retention(failed="none")}, 7 * DAY, None),
+        "for good": ({"keep": "forever"}, 36_500 * DAY, 30 * DAY),
     }
     tasks = {name: _task(hw, name, **options) for name, (options, *_) in expected.items()}
     found = {name: await _ends(hw, db, task) for name, task in tasks.items()}
@@ -70,13 +71,13 @@ async def test_a_flow_says_it_for_the_whole_of_its_job(hw: Headway, db: Db) -> N
 
         return flow
 
-    short, gone = flow_of("short", keep="2d"), flow_of("gone", keep=None)
+    short, gone = flow_of("short", keep="2d"), flow_of("gone", keep="none")
     assert await _ends(hw, db, short) == (2 * DAY, 30 * DAY)
     assert await _ends(hw, db, gone) == (None, 30 * DAY)
 
 
 async def test_the_result_of_a_job_that_is_not_kept_is_gone(hw: Headway, db: Db) -> None:
-    job: Job[str] = await _task(hw, "task", keep=None).enqueue(fails=False)
+    job: Job[str] = await _task(hw, "task", keep="none").enqueue(fails=False)
     await hw.run_until_idle()
     for ask in (job.result, job.status):
         with pytest.raises(JobNotFound, match=f"no job {job.id}: .* was not kept"):
@@ -85,7 +86,7 @@ async def test_the_result_of_a_job_that_is_not_kept_is_gone(hw: Headway, db: Db)
 
 
 async def test_g7_a_failure_that_is_not_kept_was_told_of(hw: Headway) -> None:
-    task = _task(hw, "task", keep=Retention(failed=None))
+    task = _task(hw, "task", keep=Retention(failed="none"))
     job = await task.enqueue(fails=True)
     await hw.run_until_idle()
     stream = hw.failures("1h")
@@ -127,14 +128,14 @@ async def test_r8_an_enqueue_whose_reply_was_lost_makes_nothing_new_of_a_job_tha
     """The client sends it again by itself, after the job has run and left no row behind."""
     ran: list[int] = []
 
-    @hw.task(name="echo", keep=None)
+    @hw.task(name="echo", keep="none")
     async def echo(n: int) -> None:
         ran.append(n)
 
     with Proxy(dsn) as proxy:
         async with Headway(proxy.dsn, schema=schema) as far:
 
-            @far.task(name="echo", keep=None)
+            @far.task(name="echo", keep="none")
             async def twin(n: int) -> None:
                 raise AssertionError("it runs on the other app")
 

@@ -25,7 +25,7 @@ async def _sweep(hw: Headway, start: Start, db: Db, moment: str, makes: str) -> 
 
     It drops what is over in the same statement.
     """
-    hw.session.clock.fixed = datetime.fromisoformat(moment)
+    hw._session.clock.fixed = datetime.fromisoformat(moment)
     running = start()
     await eventually(lambda: _day_is_there(db, makes))
     return running
@@ -61,7 +61,7 @@ async def test_what_waits_is_never_dropped(hw: Headway, start: Start, db: Db) ->
     @hw.task(keep="1d")
     async def task() -> None: ...
 
-    hw.session.clock.fixed = datetime.fromisoformat("2040-01-01T00:00:00+00:00")
+    hw._session.clock.fixed = datetime.fromisoformat("2040-01-01T00:00:00+00:00")
     job = await task.using(delay="400d").enqueue()
     running = await _sweep(hw, start, db, "2041-01-01T00:00:00+00:00", "20410105")
     assert (await job.status()).state == "scheduled"
@@ -83,7 +83,7 @@ async def test_s28_what_is_too_much_for_one_sweep_is_done_by_the_next_ones(
     query += "and relname ~ '^(archive|attempt)_2040[0-9]+$'"
     (there,) = db.execute(query).fetchone() or (0,)
     assert there > 4 * 2 * 16, "more than four sweeps drop"
-    hw.session.clock.fixed = datetime.fromisoformat("2042-01-01T00:00:00+00:00")
+    hw._session.clock.fixed = datetime.fromisoformat("2042-01-01T00:00:00+00:00")
     running = start()
     await eventually(lambda: db.execute(query).fetchone() == (0,))
     await running.stop()
@@ -98,7 +98,7 @@ async def test_r11_a_job_kept_for_two_years_lies_in_the_partition_of_a_month(
     async def long() -> str:
         return "long"
 
-    @hw.task(keep="100y")
+    @hw.task(keep="forever")
     async def ever() -> str:
         return "ever"
 

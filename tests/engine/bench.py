@@ -8,19 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from headway import Headway
-from headway.calls import Options
+from headway._api.new_job import Options
 from headway.core import codec
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.verdict import Outcome, Returned
+from headway.engine.registration import Registration
 from headway.engine.running.attempt import Handlers
+from headway.engine.running.child_messages import ChildReply, reply_of
 from headway.engine.running.isolation import Isolation
-from headway.engine.running.job import Running
-from headway.engine.running.replies import Reply, reply_of
-from headway.engine.running.transactional import Booked, Books
-from headway.store import fleet, jobs
+from headway.engine.running.job import RunningJob
+from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
 from headway.store.documents import Ask, Share
-from headway.task import Bound
+from headway.store.statements import fleet, jobs
+from headway.task import BoundTask
 
 MAX_RESULT = 2_000
 
@@ -30,50 +31,50 @@ class Bench:
 
     def __init__(self, hw: Headway) -> None:
         self.hw = hw
-        self.worker_id = 0
+        self.registration = Registration()
         self.handed_on: list[str] = []
         self.noted: list[dict[str, Any]] = []
         self.started: list[str] = []
         self.overrides: dict[Any, Any] = {}
         self.load_again: Callable[[], Headway] | None = None
-        self._books: Books | None = None
+        self._transactional: TransactionalSettler | None = None
         self._handlers: Handlers | None = None
         self._isolation: Isolation | None = None
 
     async def open(self) -> None:
-        client = await self.hw.session.ready_client()
+        client = await self.hw._session.ready_client()
         worker = fleet.register("here:1", "0", 10, ["default"], ["any"], 600, None)
-        self.worker_id = await client.run(worker)
+        self.registration.worker_id = await client.run(worker)
 
     async def close(self) -> None:
         if self._isolation is not None:
             self._isolation.close()
-        if self._handlers is not None and self._books is not None:
+        if self._handlers is not None and self._transactional is not None:
             await self._handlers.close()
-            await self._books.close()
+            await self._transactional.close()
 
     @property
     def isolation(self) -> Isolation:
         if self._isolation is None:
-            prepare = replace(self.hw.session.prepare_child(), load_again=self.load_again)
+            prepare = replace(self.hw._session.prepare_child(), load_again=self.load_again)
             self._isolation = Isolation(
-                self.hw.session.target,
+                self.hw._session.target,
                 most=1,
                 max_result=MAX_RESULT,
                 prepare=prepare,
-                clock=self.hw.session.clock,
+                clock=self.hw._session.clock,
                 overrides=self.overrides,
-                worker=lambda: self.worker_id,
-                hand_on=self.handed_on.append,
+                registration=self.registration,
+                freed=self.handed_on.append,
             )
         return self._isolation
 
     @property
     def handlers(self) -> Handlers:
         if self._handlers is None:
-            session = self.hw.session
-            self._books = Books(
-                session.target, session.clock, 1, lambda: self.worker_id, self.handed_on.append
+            session = self.hw._session
+            self._transactional = TransactionalSettler(
+                session.target, session.clock, 1, self.registration, self.handed_on.append
             )
             self._handlers = Handlers(
                 threads=1,
@@ -81,26 +82,26 @@ class Bench:
                 max_result=MAX_RESULT,
                 overrides=self.overrides,
                 prepare_child=session.prepare_child(),
-                books=self._books,
+                transactional=self._transactional,
                 stop=lambda *_: None,
                 note=lambda _, progress: self.noted.append(progress),
             )
         return self._handlers
 
-    async def claimed(self, definition: Definition, *args: Any, **options: Any) -> Running:
+    async def claimed(self, definition: Definition, *args: Any, **options: Any) -> RunningJob:
         """A new job, claimed. Nothing else of its handler may be ready."""
-        bound: Bound[..., Any] = Bound(self.hw.session, definition, Options(**options))
+        bound: BoundTask[..., Any] = BoundTask(self.hw._session, definition, Options(**options))
         job = await bound.enqueue(*args)
-        client = await self.hw.session.ready_client()
+        client = await self.hw._session.ready_client()
         if definition.key is not None:
-            await client.run(jobs.admit(self.hw.session.target, [str(definition.key.by)], None))
+            await client.run(jobs.admit(self.hw._session.target, [str(definition.key.key)], None))
         ask = Ask(options.get("priority", definition.priority), 0, 10, (definition.handler,))
         share = Share(definition.queue, 10, [ask])
-        (claim,) = await client.run(jobs.claim(self.worker_id, [share], None))
+        (claim,) = await client.run(jobs.claim(self.registration.worker_id, [share], None))
         assert claim.id == str(job.id)
-        return Running(claim, definition, monotonic())
+        return RunningJob(claim, definition, monotonic())
 
-    async def isolated(self, running: Running) -> Outcome | Booked:
+    async def isolated(self, running: RunningJob) -> Outcome | SettledInTransaction:
         outcome = await self.isolation.outcome(
             running,
             lambda: self.started.append(running.claim.id),
@@ -109,7 +110,7 @@ class Bench:
         assert self.started[-1:] == [running.claim.id]
         return outcome
 
-    async def run(self, task: Any, *args: Any, **options: Any) -> Outcome | Booked:
+    async def run(self, task: Any, *args: Any, **options: Any) -> Outcome | SettledInTransaction:
         """The outcome of a new job, isolated."""
         return await self.isolated(await self.claimed(task.definition, *args, **options))
 
@@ -122,12 +123,12 @@ def alive(pid: int) -> bool:
     return True
 
 
-def value(outcome: Outcome | Booked) -> Any:
+def value(outcome: Outcome | SettledInTransaction) -> Any:
     assert isinstance(outcome, Returned), outcome
     return codec.decode(outcome.result)
 
 
-def comparable(outcome: Outcome | Booked, definition: Definition) -> Reply:
+def comparable(outcome: Outcome | SettledInTransaction, definition: Definition) -> ChildReply:
     """What two runs of the same handler have in common."""
     reply = reply_of(outcome, definition.retry)
     if reply.error is not None:

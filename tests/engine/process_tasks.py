@@ -1,12 +1,13 @@
 """Tasks that run in processes: at the top of a module, so that a process can import them."""
 
+import asyncio
 import os
 import signal
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from headway import Context, Depends, Fatal, Headway, Retry, Snooze
 from tests.core.shapes import Person
@@ -20,7 +21,7 @@ def greeting() -> Iterator[str]:
 
 
 @app.task(executor="process", retry=AT_ONCE)
-def greet(ctx: Context, person: Person, hello: str = Depends(greeting)) -> Person:
+def greet(person: Person, ctx: Context, hello: Annotated[str, Depends(greeting)]) -> Person:
     person.tags.add(hello)
     return person
 
@@ -56,6 +57,8 @@ def outcome(how: str) -> Any:
             raise SystemExit(3)
         case "stop":
             raise StopIteration
+        case "cancelled":
+            raise asyncio.CancelledError
         case "nul":
             return "\0"
         case "object":

@@ -13,12 +13,11 @@ from psycopg import sql
 
 from headway import Context, Headway, Retry
 from headway.core.clock import Clock
-from headway.engine.jobs import round_trip as exchange
-from headway.engine.keys import handoff as handover
+from headway.engine.keys import admission
 from headway.engine.maintenance.sweeps import Sweep, Sweeper
 from headway.errors import DatabaseError
-from headway.store import jobs
-from headway.store.transactions import Transactions
+from headway.store.connections.handler_transactions import HandlerTransactions
+from headway.store.statements import jobs
 from tests.support import Running, eventually
 
 Db = psycopg.Connection[Any]
@@ -38,7 +37,7 @@ async def test_r4_no_turn_rests_while_the_bad_verdict_is_looked_for(
     made = await echo.enqueue_many({"n": n} for n in numbers)
     worker = start(concurrency=400).worker
     await eventually(lambda: db.execute("select count(*) from job").fetchone() == (0,))
-    assert worker._exchange.track.course().failed_in_all == 0, (
+    assert worker._job_loop.track.status().failed_in_all == 0, (
         "a handled fault is not a failed turn"
     )
     states = [(await made[n].status()).state for n in (place, (place + 1) % 300)]
@@ -89,7 +88,7 @@ async def test_g8_a_statement_that_cannot_be_built_loses_no_other_verdict(
             raise TypeError("cannot be written down")
         return finish(target, settled, now, **options)
 
-    monkeypatch.setattr(exchange.jobs, "finish", picky)
+    monkeypatch.setattr(jobs, "finish", picky)
     start()
     good = [job for job in made if str(job.id) != bad]
     assert len([await job.result(timeout="60s") for job in good]) == 49
@@ -142,8 +141,7 @@ async def test_r7_a_round_trip_locks_a_bounded_number_of_keys(
         counts.append(len(keys))
         return lock_keys(keys)
 
-    monkeypatch.setattr(exchange.jobs, "lock_keys", observed)
-    monkeypatch.setattr(handover.jobs, "lock_keys", observed)
+    monkeypatch.setattr(jobs, "lock_keys", observed)
 
     @hw.task(concurrency_key=lambda n: str(n))
     async def keyed(n: int) -> None: ...
@@ -151,7 +149,7 @@ async def test_r7_a_round_trip_locks_a_bounded_number_of_keys(
     await keyed.enqueue_many({"n": n} for n in range(1700))
     report = await hw.run_until_idle(batch=10_000, concurrency=5_000)
     assert report.settled == {"succeed": 1700}
-    assert max(counts) <= handover.KEYS_AT_ONCE
+    assert max(counts) <= admission.KEYS_AT_ONCE
 
 
 async def test_r12_a_sweep_that_fails_starves_none_of_the_others() -> None:
@@ -166,12 +164,12 @@ async def test_r12_a_sweep_that_fails_starves_none_of_the_others() -> None:
         return False
 
     sweeper = Sweeper(None, Clock(), [Sweep("bad", fails, 1.0), Sweep("good", works, 1.0)])  # type: ignore[arg-type]
-    sweeper.duty(True)
+    sweeper.lead(True)
     rest = await sweeper.turn()
     assert ran == ["fails", "works"]
     assert rest is not None
     assert rest <= 1.0
-    failing = {track.service: track.course().failures for track in sweeper.tracks()}
+    failing = {track.service: track.status().failures for track in sweeper.tracks()}
     assert failing["sweep bad"] == 1, "health and the log know of it"
     assert failing["sweep good"] == 0
 
@@ -194,14 +192,14 @@ async def test_s16_a_lock_on_the_job_table_costs_no_worker_its_lease(
     with psycopg.connect(dsn) as conn:
         conn.execute(f'lock table "{schema}".job in access exclusive mode')
         locked_at = time.monotonic()
-        beat = worker._heartbeat
+        beat = worker._upkeep.heartbeat
         # Beats go on for longer than two leases, and the handler is not stopped.
         await eventually(lambda: (beat.beaten_at or 0) > locked_at + 4.0)
-        assert str(job.id) in worker._executor.running
-        assert worker._executor.running[str(job.id)].reason is None
+        assert str(job.id) in worker._running.executor.running
+        assert worker._running.executor.running[str(job.id)].reason is None
     go.set()
     assert await job.result(timeout="60s") == "done"
-    assert worker._heartbeat.worker_id == worker_id
+    assert worker._upkeep.heartbeat.worker_id == worker_id
 
 
 async def test_r13_verdicts_with_unique_keys_do_not_wait_for_transactional_handlers(
@@ -236,17 +234,17 @@ async def test_h1_a_handler_s_connection_to_another_server_cancels_nothing(
     try:
         elsewhere = psycopg.conninfo.make_conninfo(dsn, dbname=other)
         await Headway(elsewhere, schema=schema).migrate()
-        right = Transactions._dsn
+        right = HandlerTransactions._dsn
         opened: list[str] = []
 
-        def first_elsewhere(self: Transactions) -> str:
+        def first_elsewhere(self: HandlerTransactions) -> str:
             name = psycopg.conninfo.conninfo_to_dict(right(self))["application_name"]
             opened.append(str(name))
             if len(opened) == 1:
                 return psycopg.conninfo.make_conninfo(elsewhere, application_name=name)
             return right(self)
 
-        monkeypatch.setattr(Transactions, "_dsn", first_elsewhere)
+        monkeypatch.setattr(HandlerTransactions, "_dsn", first_elsewhere)
 
         @hw.task(transaction=True)
         async def charge(ctx: Context) -> str:
@@ -284,9 +282,9 @@ async def test_h3_no_connection_of_a_worker_leads_to_a_server_it_has_left(
 
     worker = start().worker
     await (await charge.enqueue(waits=False)).result(timeout="60s")
-    assert len(worker._books._transactions._idle) == 1
+    assert len(worker._running.transactional._transactions._idle) == 1
     worker.reconnect(moved=False)
-    assert worker._books._transactions._idle == []
+    assert worker._running.transactional._transactions._idle == []
     job = await charge.enqueue(waits=True)
     await asyncio.wait_for(began.wait(), 60)
     worker.reconnect(moved=True)

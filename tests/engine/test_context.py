@@ -29,7 +29,7 @@ async def test_a_handler_knows_its_job(hw: Headway) -> None:
 async def test_it_knows_its_attempt_through_failures(hw: Headway) -> None:
     seen: list[int] = []
 
-    @hw.task(retry=Retry(4, "constant", base=0, jitter=0))
+    @hw.task(retry=Retry(4, backoff="constant", base=0, jitter=0))
     def task(ctx: Context) -> None:
         seen.append(ctx.attempt)
         raise ValueError
@@ -147,7 +147,7 @@ async def test_a_note_with_any_text_hurts_neither_its_job_nor_others(hw: Headway
 
 
 async def test_progress_of_an_attempt_that_failed_is_gone(hw: Headway) -> None:
-    @hw.task(retry=Retry(2, "constant", base="1h", cap="1h"))
+    @hw.task(retry=Retry(2, backoff="constant", base="1h", cap="1h"))
     async def task(ctx: Context) -> None:
         await ctx.progress(90, "nearly")
         raise ValueError

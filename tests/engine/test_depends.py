@@ -4,10 +4,11 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
+from typing import Annotated
 
 import pytest
 
-from headway import Context, Depends, Headway, Retry
+from headway import Batch, Context, Depends, Headway, Retry
 from headway.errors import JobFailed
 
 ONCE = Retry(max_attempts=1)
@@ -215,7 +216,7 @@ async def test_what_belongs_to_the_worker_and_fails_is_made_again_for_the_next(h
             raise ConnectionError("not yet")
         return "connected"
 
-    @hw.task(retry=Retry(5, "constant", base=0, jitter=0))
+    @hw.task(retry=Retry(5, backoff="constant", base=0, jitter=0))
     async def task(conn: str = Depends(flaky, scope="worker")) -> str:
         return conn
 
@@ -251,7 +252,7 @@ async def test_a_provider_that_raises_spends_an_attempt_and_it_is_tried_again(
 
     provider = {"plain": plain_, "async": async_, "generator": generator_}[kind]
 
-    @hw.task(retry=Retry(3, "constant", base=0, jitter=0, on=(BaseException,)))
+    @hw.task(retry=Retry(3, backoff="constant", base=0, jitter=0, on=(BaseException,)))
     async def task(value: str = Depends(provider)) -> str:
         return value
 
@@ -295,3 +296,63 @@ async def test_a_provider_that_asks_for_what_it_cannot_have_fails_with_its_name(
     await hw.run_until_idle()
     with pytest.raises(JobFailed, match=r"needy.* missing 1 required positional argument: 'who'"):
         await job.result()
+
+
+Greeting = Annotated[str, Depends(lambda: "hello")]
+
+
+def shout(greeting: Greeting, ctx: Context) -> Iterator[str]:
+    yield f"{greeting.upper()} {ctx.attempt}"
+    log.append("close")
+
+
+async def shout_later(said: Annotated[str, Depends(shout)]) -> str:
+    return f"{said}, later"
+
+
+async def test_annotated_dependencies_are_injected_everywhere(hw: Headway) -> None:
+    @hw.task(retry=ONCE)
+    async def awaited(
+        said: Annotated[str, Depends(shout_later)],
+        name: str,
+        ctx: Context,
+        house: Annotated[list[str], Depends(list, scope="worker")],
+    ) -> str:
+        return f"{said} {name} {ctx.task} {house}"
+
+    @hw.task(retry=ONCE)
+    def plain(name: str, ctx: Context, *, said: Annotated[str, Depends(shout)]) -> str:
+        return f"{said} {name} {ctx.task}"
+
+    @hw.task(retry=ONCE, batch=Batch(2, wait=0))
+    async def together(names: list[str], greeting: Greeting, contexts: list[Context]) -> list[str]:
+        return [f"{greeting} {n} {c.attempt}" for n, c in zip(names, contexts, strict=True)]
+
+    flow = hw.flow("greet", retry=ONCE)
+
+    @flow.step
+    def begin(greeting: Greeting, name: str, ctx: Context) -> object:
+        return end.next(f"{greeting} {name} {ctx.step}")
+
+    @flow.step
+    async def end(text: str, ctx: Context, greeting: Greeting) -> str:
+        return f"{text}, {greeting} {ctx.step}"
+
+    jobs = [
+        await awaited.enqueue("Ada"),
+        await plain.enqueue(name="Ada"),
+        await together.enqueue("Ada"),
+        await flow.enqueue("Ada"),
+    ]
+    await hw.run_until_idle()
+    assert [await job.result() for job in jobs] == [
+        "HELLO 1, later Ada awaited []",
+        "HELLO 1 Ada plain",
+        "hello Ada 1",
+        "hello Ada begin, hello end",
+    ]
+    assert log == ["close", "close"]
+    ctx = Context.for_test(task="test")
+    assert plain("Bob", ctx) == "HELLO 1 Bob test"
+    assert await awaited(name="Bob", ctx=ctx, house=["here"]) == "HELLO 1, later Bob test ['here']"
+    assert await awaited("said", "Bob", ctx) == "said Bob test []"

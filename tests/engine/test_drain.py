@@ -45,10 +45,12 @@ async def test_g11_what_runs_may_finish(hw, gate, start) -> None:
     assert not running.done()
     gate.opened.set()
     report = await stopping
-    assert report.settled == {"succeed": 10}
+    assert report.settled["succeed"] == 10
     assert gate.told == []
     assert [await job.result() for job in jobs] == list(range(10))
-    assert (await late.status()).state == "ready"
+    # A claim that was under way may have taken it: then it went back, and its attempt with it.
+    status = await late.status()
+    assert (status.state, status.attempt) == ("ready", 0)
 
 
 async def test_g11_what_does_not_finish_within_the_grace_goes_back_unharmed(
@@ -157,11 +159,11 @@ async def test_g11_another_worker_takes_over_at_once(hw, gate, start) -> None:
 async def test_a_worker_signs_off_and_hands_its_duty_on(hw, gate, start, db) -> None:
     first = start()
     await eventually(lambda: first.worker.id)  # it has heard of what the table shows before
-    assert db.execute("select worker_id from duty").fetchone() == (first.worker.id,)
+    assert db.execute("select worker_id from leader").fetchone() == (first.worker.id,)
     await first.stop()
-    assert db.execute("select count(*) from duty").fetchone() == (0,)
+    assert db.execute("select count(*) from leader").fetchone() == (0,)
     alive = "select count(*) from worker where expires_at > now()"
     assert db.execute(alive).fetchone() == (0,)
     second = start()
     await eventually(lambda: second.worker.id)
-    assert db.execute("select worker_id from duty").fetchone() == (second.worker.id,)
+    assert db.execute("select worker_id from leader").fetchone() == (second.worker.id,)

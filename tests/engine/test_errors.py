@@ -22,7 +22,7 @@ def fail(request: pytest.FixtureRequest, hw: Headway) -> Callable[[str], object]
         raise ODD[kind]()
 
     if request.param == "process":
-        task = hw.tasks["in_a_process"] = Task(hw.session, odd_errors.in_a_process.definition)
+        task = hw.tasks["in_a_process"] = Task(hw._session, odd_errors.in_a_process.definition)
     else:
         task = hw.task(retry=Retry(1))(on_the_loop if request.param == "async" else in_a_thread)
     return task

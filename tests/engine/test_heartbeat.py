@@ -24,8 +24,8 @@ async def test_h5_one_look_tells_of_a_cancel_where_nobody_listens(
     job = await long.enqueue()
     await asyncio.wait_for(began.wait(), 60)
     await job.cancel()
-    worker._stops._looked_at = 0.0  # a third of the lease has passed
-    worker._stops.wake()
+    worker._running.stops._looked_at = 0.0  # a third of the lease has passed
+    worker._running.stops.wake()
 
     async def ended() -> bool:
         return (await job.status()).state == "cancelled"

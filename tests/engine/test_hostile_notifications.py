@@ -28,7 +28,7 @@ async def hears(start: Callable[..., Running], db: Db) -> Hears:
 
     async def hears(**options: Any) -> Running:
         running = start(**({"poll": "1h", "poll_alone": "1h"} | options))
-        await eventually(lambda: running.worker._health.listening)
+        await eventually(lambda: running.worker._upkeep.health.listening)
         return running
 
     return hears
@@ -115,11 +115,13 @@ async def test_s1_a_claim_that_is_refused_forgets_its_lines_and_scans_again(
     worker = (await hears()).worker
     from headway.store.rows import Lane
 
-    worker._ready(Lane("default", 99_999))
+    worker._job_loop.hint(Lane("default", 99_999))
     job = await echo.enqueue(1)
     assert await job.result(timeout="60s") == 1
     assert not any(
-        line[1] == 99_999 for lines in worker._claimer._active.values() for line in lines
+        line[1] == 99_999
+        for lines in worker._claiming.planner.lines.active.values()
+        for line in lines
     )
 
 
@@ -134,11 +136,11 @@ async def test_s2_nobody_is_drained_by_a_notification_alone(
     await eventually(lambda: running.worker.id)
     say("drain")
     say(f"drain {running.worker.id}")
-    beaten_at = running.worker._heartbeat.beaten_at
-    await eventually(lambda: running.worker._heartbeat.beaten_at != beaten_at)
+    beaten_at = running.worker._upkeep.heartbeat.beaten_at
+    await eventually(lambda: running.worker._upkeep.heartbeat.beaten_at != beaten_at)
     assert await (await echo.enqueue(1)).result(timeout="60s") == 1
     assert not running.done()
-    assert await hw.drain_worker(running.worker.id)
+    assert await hw.workers.drain(running.worker.id)
     await eventually(running.done)
 
 
@@ -156,10 +158,10 @@ async def test_s3_no_job_is_cancelled_by_a_notification_alone(
     running = await hears()
     job = await long.enqueue()
     await asyncio.wait_for(began.wait(), 60)
-    asked_at = running.worker._stops._asked_at
+    asked_at = running.worker._running.stops._checked_at
     say(f"cancel {job.id}")
-    await eventually(lambda: running.worker._stops._asked_at != asked_at)
-    assert str(job.id) in running.worker._executor.running
+    await eventually(lambda: running.worker._running.stops._checked_at != asked_at)
+    assert str(job.id) in running.worker._running.executor.running
     go.set()
     assert await job.result(timeout="60s") == "done"
 
@@ -208,8 +210,8 @@ async def test_g15_a_flood_of_lanes_does_not_become_a_flood_of_questions(
 
     worker = (await hears()).worker
     for priority in range(-3000, 3000):
-        worker._claimer.hint(Lane("default", priority))
-    lines = sum(map(len, worker._claimer._active.values()))
+        worker._claiming.planner.hint(Lane("default", priority))
+    lines = sum(map(len, worker._claiming.planner.lines.active.values()))
     assert lines < 100
     assert await (await echo.using(priority=2999).enqueue(1)).result(timeout="60s") == 1
 
@@ -217,11 +219,15 @@ async def test_g15_a_flood_of_lanes_does_not_become_a_flood_of_questions(
 def test_g15_a_room_for_jobs_that_nobody_knows_is_looked_for_once() -> None:
     """Ids are collected up to a bound; beyond it one scan of all lines is owed."""
     from headway.core.clock import Clock
-    from headway.engine.keys.admitter import Admitter
+    from headway.engine.claiming.planner import ClaimPlanner
+    from headway.engine.keys.admission import KeyAdmission
+    from headway.engine.keys.admitting import Admitter
 
-    admitter = Admitter(None, Clock(), 5.0, lambda lane, place: None)  # type: ignore[arg-type]
-    admitter._on_duty = True
+    planner = ClaimPlanner({"default": 1}, {}, ["task"], {}, 1)
+    keys = KeyAdmission(None, Clock(), planner, lambda: None)  # type: ignore[arg-type]
+    admitter = Admitter(keys, Clock(), 5.0)
+    admitter.lead(True)
     for _ in range(1000):
         admitter.room(str(new_id()))
     assert len(admitter._freed_by) == 100
-    assert admitter._owed
+    assert admitter._scan_due

@@ -10,7 +10,7 @@ import pytest
 from headway.core import codec, failure
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Moved, Raised, Returned, Stopped
-from headway.engine.running.transactional import Booked
+from headway.engine.running.transactional import SettledInTransaction
 from headway.errors import Snooze
 from tests.engine import isolated_tasks as tasks
 from tests.engine.bench import Bench, alive, comparable, value
@@ -49,7 +49,7 @@ async def test_children_with_unique_keys_exist_once_the_child_has_settled_its_jo
     bench: Bench, db
 ) -> None:
     outcome = await bench.run(tasks.unique_parent, 1)
-    assert isinstance(outcome, Booked)
+    assert isinstance(outcome, SettledInTransaction)
     states = dict(db.execute("select task, state from jobs").fetchall())
     assert states == {"unique_parent": "succeeded", "greet": "ready"}
 
@@ -64,7 +64,7 @@ async def test_the_context_is_that_of_the_job_and_the_process_is_another_that_is
         running.timeout = 600.0  # as the worker reads it from the job
         facts = value(await bench.isolated(running))
         assert (facts["job_id"], facts["task"]) == (running.claim.id, task.definition.name)
-        assert (facts["queue"], facts["attempt"], facts["max_attempts"]) == ("default", 1, 5)
+        assert (facts["queue"], facts["attempt"], facts["max_attempts"]) == ("default", 1, 20)
         assert facts["headers"] == {"a": "b"}
         deadline = datetime.fromisoformat(facts["deadline"])
         assert timedelta(0) < deadline - datetime.now(UTC) < timedelta(minutes=10)
@@ -120,7 +120,7 @@ async def test_g4_effects_and_success_are_committed_once_by_the_child(
 ) -> None:
     running = await bench.claimed(getattr(tasks, name).definition, "done")
     outcome = await bench.isolated(running)
-    assert isinstance(outcome, Booked)
+    assert isinstance(outcome, SettledInTransaction)
     assert outcome.verdict.kind == "succeed"
     assert running.settling
     assert effects() == ["done"]
@@ -128,9 +128,9 @@ async def test_g4_effects_and_success_are_committed_once_by_the_child(
     assert state == "succeeded"
     assert result == codec.decode(outcome.verdict.result or b"")
     if name == "write":
+        worker_id = bench.registration.worker_id
         assert (
-            result
-            == f"headway handlers of worker {bench.worker_id} in {bench.hw.session.schema}"[:63]
+            result == f"headway handlers of worker {worker_id} in {bench.hw._session.schema}"[:63]
         )
 
 
@@ -179,7 +179,7 @@ async def test_g5_a_step_in_a_transaction_moves_and_the_room_it_frees_is_handed_
     running = await bench.claimed(definition, 5, state=tasks.Basket([]))
     running.claim = replace(running.claim, key="till")
     outcome = await bench.isolated(running)
-    assert isinstance(outcome, Booked)
+    assert isinstance(outcome, SettledInTransaction)
     assert outcome.verdict.kind == "advance"
     assert db.execute("select step, input from job").fetchall() == [("give", {"items": ["5"]})]
     assert bench.handed_on == ["till", "door"]

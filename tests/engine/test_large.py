@@ -3,7 +3,7 @@
 import pytest
 
 from headway import Headway
-from headway.store.link import Link
+from headway.store.connections.engine_connection import EngineConnection
 
 SIZE = 4_000_000
 MANY = 16
@@ -13,14 +13,14 @@ MANY = 16
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many characters each call of the engine sent."""
     sizes: list[int] = []
-    run_all = Link.run_all
+    run_all = EngineConnection.run_all
 
     async def measure(self, *statements):
         values = [value for statement in statements for value in statement.params.values()]
         sizes.append(sum(len(value) for value in values if isinstance(value, str | bytes)))
         return await run_all(self, *statements)
 
-    monkeypatch.setattr(Link, "run_all", measure)
+    monkeypatch.setattr(EngineConnection, "run_all", measure)
     return sizes
 
 

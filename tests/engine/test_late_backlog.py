@@ -1,6 +1,6 @@
 """What a cursor has passed: it committed late, or its queue was paused meanwhile.
 
-The claimer's decisions are pure but for the time, which these tests turn by hand.
+The planner's decisions are pure but for the time, which these tests turn by hand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from headway import Headway
 from headway.engine.claiming import limits, scan
 from headway.engine.claiming import planner as claiming
-from headway.engine.claiming.planner import Claimer, Plan
+from headway.engine.claiming.planner import ClaimPlan, ClaimPlanner
 from headway.store.rows import Claim, Lane, Lanes
 
 _POLL = 5.0
@@ -46,9 +46,9 @@ class World:
     A claim takes `slow` seconds of a clock that nothing else moves; a job is done with the next claim.
     """
 
-    def __init__(self, claimer: Claimer, jobs: list[Ready], *, free: int, slow: float) -> None:
+    def __init__(self, planner: ClaimPlanner, jobs: list[Ready], *, free: int, slow: float) -> None:
         self.time = 1000.0
-        self.claimer = claimer
+        self.planner = planner
         self.waiting = sorted(jobs, key=lambda job: job.seq)
         self.running = Counter[str]()
         self.slots = free
@@ -66,35 +66,35 @@ class World:
 
     def turn(self) -> None:
         """One claim, or the rest until the next."""
-        plan = _next(self.claimer, self.free, self.running)
-        if isinstance(plan, Plan):
+        plan = _next(self.planner, self.free, self.running)
+        if isinstance(plan, ClaimPlan):
             self.serve(plan)
         else:
             assert plan is not None, "something is always free here"
             self.time += max(plan, 0.001)
 
-    def serve(self, plan: Plan) -> None:
+    def serve(self, plan: ClaimPlan) -> None:
         plan.began = self.time
         visible = self.visible()
         newest = max((job.seq for job in [*visible, *self.claimed]), default=0)
         taken: list[Ready] = []
         for share in plan.shares:
             before = len(taken)
-            for ask in share.l:
+            for ask in share.lines:
                 found = [
                     job
                     for job in visible
-                    if (job.queue, job.priority) == (share.q, ask.p)
-                    and job.handler in ask.t
-                    and job.seq > ask.s
+                    if (job.queue, job.priority) == (share.queue, ask.priority)
+                    and job.handler in ask.handlers
+                    and job.seq > ask.cursor
                 ]
-                taken += found[: min(ask.n, before + share.n - len(taken))]
+                taken += found[: min(ask.most, before + share.most - len(taken))]
         self.waiting = [job for job in self.waiting if job not in taken]
         self.claimed += taken
         self.time += self.slow
         claims = [job.claim() for job in taken]
-        seen = Lanes(newest, self.lanes(visible)) if plan.look else None
-        self.claimer.learn(plan, claims, lanes=seen, controls=[] if plan.look else None)
+        seen = Lanes(newest, self.lanes(visible)) if plan.scan else None
+        self.planner.learn(plan, claims, lanes=seen, controls=[] if plan.scan else None)
         for job in taken:
             self.running[job.handler] += 1
             self.most_running[job.handler] = max(
@@ -112,19 +112,19 @@ class World:
         raise AssertionError(f"{job} was never claimed; asked until {self.time}")
 
 
-def _next(claimer: Claimer, free: int, running: Counter[str]) -> Plan | float | None:
-    return claimer.next(free, lambda _: 0, running.__getitem__, _POLL)
+def _next(planner: ClaimPlanner, free: int, running: Counter[str]) -> ClaimPlan | float | None:
+    return planner.next(free, lambda _: 0, running.__getitem__, _POLL)
 
 
-def _claimer(
+def _planner(
     queues: dict[str, int], handlers: list[str], slots_of: dict[str, int], batch: int
-) -> Claimer:
-    return Claimer(queues, {}, handlers, slots_of, batch)
+) -> ClaimPlanner:
+    return ClaimPlanner(queues, {}, handlers, slots_of, batch)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
-    """Put a world in it, and its time is what the claimer sees."""
+    """Put a world in it, and its time is what the planner sees."""
     yield from _clock(monkeypatch)
 
 
@@ -141,59 +141,59 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
 
 
 def test_a_backlog_found_behind_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
-    claimer = _claimer({"default": 1}, ["t"], {}, batch=10)
-    world = World(claimer, [Ready(1000)], free=10, slow=1.0)
+    planner = _planner({"default": 1}, ["t"], {}, batch=10)
+    world = World(planner, [Ready(1000)], free=10, slow=1.0)
     clock.append(world)
     world.until_claimed(world.waiting[0])
     world.waiting = [Ready(seq) for seq in range(1, 31)]
     world.time += 100.0
-    claimer.hint()
+    planner.hint()
 
-    def plan() -> Plan:
-        found = _next(claimer, 10, Counter())
-        assert isinstance(found, Plan)
+    def plan() -> ClaimPlan:
+        found = _next(planner, 10, Counter())
+        assert isinstance(found, ClaimPlan)
         return found
 
     look = plan()
-    assert look.look
+    assert look.scan
     world.serve(look)
     from_start = plan()
-    assert [ask.s for share in from_start.shares for ask in share.l] == [0]
+    assert [ask.cursor for share in from_start.shares for ask in share.lines] == [0]
     world.serve(from_start)
     assert [job.seq for job in world.claimed[1:]] == list(range(1, 11))
     following = plan()
-    assert not following.look, "the look took seconds: the next is far away"
-    assert [ask.s for share in following.shares for ask in share.l] == [10]
+    assert not following.scan, "the look took seconds: the next is far away"
+    assert [ask.cursor for share in following.shares for ask in share.lines] == [10]
 
 
 def test_a_late_job_of_a_task_with_slots_is_claimed_below_the_highest_priority(
     clock: list[World],
 ) -> None:
     """A full scan asks for such a task in one lane only; the others are read on from their start."""
-    claimer = _claimer({"default": 1}, ["wide", "narrow"], {"narrow": 1}, batch=100)
+    planner = _planner({"default": 1}, ["wide", "narrow"], {"narrow": 1}, batch=100)
     urgent = Ready(100, "narrow", priority=9)
     early = Ready(101, "narrow")
     late = Ready(7, "narrow", visible_at=500.0)
-    world = World(claimer, [urgent, early, late], free=10, slow=1.0)
+    world = World(planner, [urgent, early, late], free=10, slow=1.0)
     clock.append(world)
     world.until_claimed(early)
     assert urgent in world.claimed
     world.time = 1500.0
-    claimer.hint(Lane("default", 0))
+    planner.hint(Lane("default", 0))
     world.until_claimed(late)
     assert world.most_running["narrow"] == 1
 
 
 def test_lines_that_were_not_come_to_cost_no_budget(clock: list[World]) -> None:
     """Urgent jobs fill every claim for long; what was not read meanwhile is no reason to look later."""
-    claimer = _claimer({"default": 1}, ["t"], {}, batch=1)
+    planner = _planner({"default": 1}, ["t"], {}, batch=1)
     urgent = [Ready(100 + n, priority=5) for n in range(40)]
-    world = World(claimer, [*urgent, Ready(500)], free=1, slow=0.1)
+    world = World(planner, [*urgent, Ready(500)], free=1, slow=0.1)
     clock.append(world)
     world.until_claimed(world.waiting[-1])
     late = Ready(7)
     world.waiting.append(late)
-    claimer.hint(Lane("default", 0))
+    planner.hint(Lane("default", 0))
     began = world.time
     world.until_claimed(late)
     assert world.time - began < 10.0, (
@@ -222,8 +222,8 @@ def test_whatever_becomes_visible_when_is_claimed_in_the_end_and_within_its_slot
     jobs: list[Ready], slots: int, free: int, slow: float, all_have_slots: bool
 ) -> None:
     slots_of = {"narrow": slots, "other": 1} | ({"wide": 2} if all_have_slots else {})
-    claimer = _claimer({"default": 1, "mail": 3}, ["wide", "narrow", "other"], slots_of, batch=3)
-    world = World(claimer, jobs, free=free, slow=slow)
+    planner = _planner({"default": 1, "mail": 3}, ["wide", "narrow", "other"], slots_of, batch=3)
+    world = World(planner, jobs, free=free, slow=slow)
     with pytest.MonkeyPatch.context() as patch:
         worlds = next(_clock(patch))
         worlds.append(world)

@@ -9,7 +9,7 @@ import pytest
 
 from headway import Depends, Headway, Task
 from headway.errors import DatabaseUnavailable, SchemaMismatch
-from headway.store import inspect
+from headway.store.statements import inspect
 from tests.engine import process_tasks
 from tests.support import DEADLINE, eventually
 
@@ -110,7 +110,7 @@ async def test_a_running_worker_holds_few_connections_and_is_listed(hw, task, st
     running = start()
     await (await task.enqueue(1)).result(timeout="60s")
     await eventually(lambda: 1 <= connections(db) <= 5)
-    (row,) = await hw.session.client.run(inspect.workers(None))
+    (row,) = await hw._session.client.run(inspect.workers(None))
     assert (row.id, row.alive, row.slots) == (running.worker.id, True, 100)
     assert (row.queues, row.tasks) == (["default"], ["plain", "task"])
     assert row.name.endswith(f":{os.getpid()}")
@@ -118,7 +118,7 @@ async def test_a_running_worker_holds_few_connections_and_is_listed(hw, task, st
 
 async def test_children_end_with_their_worker(hw) -> None:
 
-    whoami = hw.tasks["whoami"] = Task(hw.session, process_tasks.whoami.definition)
+    whoami = hw.tasks["whoami"] = Task(hw._session, process_tasks.whoami.definition)
     jobs = await whoami.enqueue_many([{}] * 4)
     await hw.run_until_idle(processes=2)
     for pid in {(await job.result())["pid"] for job in jobs}:

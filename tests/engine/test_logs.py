@@ -7,6 +7,7 @@ import pytest
 
 from headway import Fatal, Headway, Retry, Snooze
 from headway.engine import logs
+from headway.errors import JobCancelled
 from tests.support import DEADLINE
 
 
@@ -28,7 +29,7 @@ def about(record: logging.LogRecord) -> tuple[str, int, str]:
 async def test_a_failed_attempt_and_a_failed_job_are_logged_with_their_job(
     hw: Headway, records
 ) -> None:
-    @hw.task(queue="mail", retry=Retry(2, "constant", base=0, jitter=0))
+    @hw.task(queue="mail", retry=Retry(2, backoff="constant", base=0, jitter=0))
     async def broken() -> None:
         raise ValueError("no luck")
 
@@ -68,7 +69,7 @@ async def test_other_verdicts_are_logged_too(hw: Headway, start, records) -> Non
     jobs = {how: await task.enqueue(how) for how in ("snooze", "fatal", "cancel")}
     await asyncio.wait_for(inside.wait(), DEADLINE)
     await jobs["cancel"].cancel()
-    with pytest.raises(Exception, match="cancelled while it ran"):
+    with pytest.raises(JobCancelled):
         await jobs["cancel"].result(timeout="60s")
     levels = {how: [r.levelname for r in records(job)] for how, job in jobs.items()}
     assert levels == {"snooze": ["INFO"], "fatal": ["ERROR"], "cancel": ["INFO"]}
@@ -99,8 +100,8 @@ def test_a_child_process_is_told_how_its_worker_logs(
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [logging.NullHandler()])
     monkeypatch.setattr(root, "level", root.level)
-    assert hw.session.prepare_child().logging is None, "the app logs in a way of its own"
+    assert hw._session.prepare_child().logging is None, "the app logs in a way of its own"
     formats: tuple[logs.Format, ...] = ("text", "json")
     for format_ in formats:
         logs.set_up("debug", format_)
-        assert hw.session.prepare_child().logging == ("DEBUG", format_)
+        assert hw._session.prepare_child().logging == ("DEBUG", format_)

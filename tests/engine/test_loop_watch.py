@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from headway.engine.health.block import Block, Place
+from headway.engine.health.loop_block import CodeLine, LoopBlock
 from headway.engine.health.loop_watch import LoopWatch
 
 
@@ -22,17 +22,17 @@ async def watch() -> LoopWatch:
 
 async def test_b7_a_loop_that_turns_between_two_looks_is_not_blocked(watch: LoopWatch) -> None:
     for look in range(5):
-        assert watch._look(look * 10.0) is True
+        assert watch._check(look * 10.0) is True
         await asyncio.sleep(0)  # its answer
         await asyncio.sleep(0)
     assert (watch.blocks, watch.block) == (0, None)
 
 
 async def test_b7_the_task_that_runs_at_two_looks_in_a_row_is_blamed(watch: LoopWatch) -> None:
-    watch._look(0.0)
-    watch._look(0.7)
+    watch._check(0.0)
+    watch._check(0.7)
     assert watch.block is None, "seen once"
-    watch._look(0.8)
+    watch._check(0.8)
     assert watch.block is not None
     task = asyncio.current_task()
     assert task is not None
@@ -46,11 +46,11 @@ async def test_b7_a_loop_that_is_busy_with_many_blames_none_of_them_at_once(
 ) -> None:
     monkeypatch.setattr(watch, "_current_task", lambda: asyncio.Future())
     for look in (0.0, 0.7, 0.8, 2.0, 4.0):
-        watch._look(look)
+        watch._check(look)
     assert watch.blocks == 0
     watch._suspect = None
     monkeypatch.setattr(watch, "_current_task", lambda: None)
-    watch._look(5.0)
+    watch._check(5.0)
     assert watch.blocks == 1, "but that it does not turn is said"
 
 
@@ -58,11 +58,13 @@ async def test_b7_a_loop_that_is_closed_ends_the_watch(watch: LoopWatch) -> None
     closed = asyncio.new_event_loop()
     closed.close()
     watch._loop = closed
-    assert watch._look(0.0) is False
+    assert watch._check(0.0) is False
 
 
 def test_b7_what_an_attempt_s_error_says_depends_on_whose_it_is() -> None:
-    block = Block(10.0, "task hog, job 7", Place("jobs.py", 133, "time.sleep(60)"), "7", 14.5)
+    block = LoopBlock(
+        10.0, "task hog, job 7", CodeLine("jobs.py", 133, "time.sleep(60)"), "7", 14.5
+    )
     assert (
         block.seen_by("7") == "it blocked the event loop for 4.5s at jobs.py:133 `time.sleep(60)`"
     )

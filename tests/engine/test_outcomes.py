@@ -2,10 +2,11 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Annotated
 
 import pytest
 
-from headway import Context, Fatal, Headway, Job, Retry, Snooze
+from headway import Batch, Context, Depends, Fatal, Headway, Job, Retry, Snooze
 
 AT_ONCE = Retry(max_attempts=4, backoff="constant", base=0, jitter=0)
 
@@ -71,7 +72,7 @@ async def test_g7_a_job_fails_after_its_last_attempt_with_a_row_for_each(hw: Hea
     ],
 )
 async def test_only_errors_that_the_policy_names_are_tried_again(hw: Headway, error, ends) -> None:
-    policy = Retry(4, "constant", base=0, on=(OSError,), never=(PermissionError,))
+    policy = Retry(4, backoff="constant", base=0, on=(OSError,), never=(PermissionError,))
 
     @hw.task(retry=policy)
     async def task() -> None:
@@ -106,7 +107,7 @@ async def test_fatal_fails_at_once(hw: Headway) -> None:
 async def test_the_next_attempt_comes_when_the_policy_says(
     hw: Headway, backoff, base, delays
 ) -> None:
-    @hw.task(retry=Retry(3, backoff, base=base, cap="1d", jitter=0))
+    @hw.task(retry=Retry(3, backoff=backoff, base=base, cap="1d", jitter=0))
     async def task() -> None:
         raise ValueError
 
@@ -232,16 +233,51 @@ async def test_nothing_that_a_handler_raises_ends_the_worker(hw: Headway, kind: 
     assert "Traceback" in error_stored["traceback"]
 
 
-async def test_a_handler_that_awaits_something_cancelled_fails_like_any_other(hw: Headway) -> None:
-    @hw.task(retry=Retry(1))
-    async def task() -> None:
-        inner = asyncio.create_task(asyncio.sleep(10))
-        inner.cancel()
-        await inner
+async def _await_something_cancelled() -> None:
+    inner = asyncio.create_task(asyncio.sleep(10))
+    inner.cancel()
+    await inner
 
-    job = await task.enqueue()
+
+async def test_a_cancellation_by_a_library_is_tried_again(hw: Headway) -> None:
+    """Awaiting what was cancelled, in every kind of handler; also where the job's own task is."""
+    twice = Retry(max_attempts=2, backoff="constant", base=0)
+
+    @hw.task(retry=twice)
+    async def awaited() -> None:
+        await _await_something_cancelled()
+
+    @hw.task(retry=twice)
+    async def cancels_itself() -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await asyncio.sleep(10)
+
+    @hw.task(retry=twice)
+    def plain(ctx: Context) -> None:
+        asyncio.run(_await_something_cancelled())
+
+    @hw.task(retry=twice, transaction=True)
+    async def charge(ctx: Context) -> None:
+        await _await_something_cancelled()
+
+    @hw.task(retry=twice, batch=Batch(2, wait=0))
+    async def together(items: list[int]) -> None:
+        await _await_something_cancelled()
+
+    flow = hw.flow("flow", retry=twice)
+
+    @flow.step
+    async def begin(given: Annotated[None, Depends(_await_something_cancelled)]) -> None: ...
+
+    tasks = [awaited, cancels_itself, plain, charge, flow]
+    jobs = [await together.enqueue(1), await together.enqueue(2)]
+    jobs += [await task.enqueue() for task in tasks]
     await hw.run_until_idle()
-    assert (await job.status()).error["type"] == "asyncio.exceptions.CancelledError"
+    assert [await state(job) for job in jobs] == [("failed", 2)] * 7
+    kinds = {a.error["type"] for job in jobs for a in await job.attempts()}
+    assert kinds == {"asyncio.exceptions.CancelledError"}
 
 
 async def test_max_attempts_of_the_call_hold_over_those_of_the_task(hw: Headway) -> None:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from headway import Headway, Retry
-from headway.store import inspect
+from headway.store.statements import inspect
 from tests.support import eventually
 
 ADD = """insert into job (id, run_at, created_at, max_attempts, state, queue, task,
@@ -90,7 +90,7 @@ class Odd:
         ("\ud800", "cannot be stored as JSON"),
         (Odd(), "Odd cannot be stored as JSON"),
         ({1, Odd}, "cannot be stored as JSON"),
-        ("x" * 3_000, "the result is 3,002 bytes of JSON, over the limit of 2,000"),
+        ("x" * 3_000, "the result is 3,002 bytes of JSON, more than the limit of 2,000"),
     ],
 )
 @pytest.mark.parametrize("kind", ["async", "thread"])
@@ -158,7 +158,7 @@ async def test_g8_an_unknown_task_is_left_shown_and_run_by_who_knows_it(
     assert [await job.result(timeout="60s") for job in good] == list(range(20))
     status = await hw.job(stranger).status()
     assert (status.state, status.attempt) == ("ready", 0)
-    assert await hw.session.client.run(inspect.stranded(None)) == {"stranger": 1}
+    assert await hw._session.client.run(inspect.stranded(None)) == {"stranger": 1}
 
     async with Headway(dsn, schema=schema) as newer:
 
@@ -170,13 +170,13 @@ async def test_g8_an_unknown_task_is_left_shown_and_run_by_who_knows_it(
         assert renamed.name == "stranger"
         await newer.run_until_idle()
         assert await newer.job(stranger).result() == 3
-    assert await hw.session.client.run(inspect.stranded(None)) == {}
+    assert await hw._session.client.run(inspect.stranded(None)) == {}
     insert(db, "stranger", '{"n": 4}')
-    assert await hw.session.client.run(inspect.stranded(None)) == {"stranger": 1}
+    assert await hw._session.client.run(inspect.stranded(None)) == {"stranger": 1}
     (_,) = db.execute("select id from claim('default', 1)").fetchall()
     insert(db, "stranger", '{"n": 5}')
     # A consumer in SQL that names no tasks knows them all.
-    assert await hw.session.client.run(inspect.stranded(None)) == {}
+    assert await hw._session.client.run(inspect.stranded(None)) == {}
     worker.cancel()
     await asyncio.wait([worker])
 
@@ -186,7 +186,7 @@ async def test_g8_a_task_in_a_queue_that_nobody_serves_is_shown_too(hw, task, st
     job = await task.using(queue="elsewhere").enqueue(1)
 
     async def stranded() -> bool:
-        return await hw.session.client.run(inspect.stranded(None)) == {"task": 1}
+        return await hw._session.client.run(inspect.stranded(None)) == {"task": 1}
 
     await eventually(stranded)
     assert (await job.status()).state == "ready"

@@ -23,7 +23,7 @@ def adopt(hw: Headway) -> Callable[[Task], Task]:
     """A task of the module, as one of this test's app."""
 
     def adopt(task: Task) -> Task:
-        mine: Task = Task(hw.session, task.definition)
+        mine: Task = Task(hw._session, task.definition)
         hw.tasks[mine.name] = mine
         return mine
 
@@ -67,8 +67,9 @@ async def test_the_context_is_there_too_and_the_process_is_another_that_is_kept(
 
 async def test_each_outcome_leads_where_it_leads_elsewhere(dsn: str, schema: str) -> None:
     async with Headway(dsn, schema=schema, max_payload_bytes=2_000) as hw:
-        outcome = hw.tasks["outcome"] = Task(hw.session, tasks.outcome.definition)
+        outcome = hw.tasks["outcome"] = Task(hw._session, tasks.outcome.definition)
         hows = ["ok", "error", "never", "fatal", "snooze", "odd snooze", "exit", "stop"]
+        hows += ["cancelled"]
         jobs = {how: await outcome.enqueue(how) for how in [*hows, "nul", "object", "big"]}
         await hw.run_until_idle(processes=2)
         told = {how: await job.status() for how, job in jobs.items()}
@@ -82,6 +83,7 @@ async def test_each_outcome_leads_where_it_leads_elsewhere(dsn: str, schema: str
             "odd snooze": ("failed", 1),
             "exit": ("failed", 1),
             "stop": ("failed", 3),
+            "cancelled": ("failed", 3),
             "nul": ("failed", 1),
             "object": ("failed", 1),
             "big": ("failed", 1),
@@ -141,7 +143,7 @@ async def test_a_timeout_kills_the_process(hw, adopt, start, tmp_path) -> None:
     start(processes=1)
     await (await whoami.enqueue()).result(timeout="60s")  # the process is warm
     job = await linger.using(timeout="5s").enqueue(str(tmp_path))
-    with pytest.raises(JobFailed, match="TimedOut: timed out after 5s"):
+    with pytest.raises(JobFailed, match="TimedOut"):
         await job.result(timeout="60s")
     assert not alive(await begun(tmp_path))
     assert not (tmp_path / "ended").exists()
@@ -213,26 +215,26 @@ def test_a_task_that_its_process_could_not_find_is_refused_when_the_worker_start
     renamed.__qualname__ = "renamed"
     renamed.__module__ = tasks.__name__
     hw.task(executor="process")(renamed)
-    with pytest.raises(ConfigError, match="has no renamed; assign it"):
+    with pytest.raises(ConfigError, match="renamed"):
         hw.worker()
 
 
 async def test_r16_a_dead_child_is_waited_for_off_the_loop(
     hw, adopt, monkeypatch, tmp_path
 ) -> None:
-    buried: list[int] = []
-    bury = Child.bury
+    reaped: list[int] = []
+    reap = Child.reap
 
     def observed(child: Child) -> None:
-        buried.append(threading.get_ident())
-        bury(child)
+        reaped.append(threading.get_ident())
+        reap(child)
 
-    monkeypatch.setattr(Child, "bury", observed)
+    monkeypatch.setattr(Child, "reap", observed)
     once = Retry(max_attempts=1, max_crashes=1)
     dies = await adopt(tasks.die).using(retry=once).enqueue("exit", str(tmp_path / "mark"))
     hangs = await adopt(tasks.linger).using(retry=once, timeout=0.01).enqueue(str(tmp_path))
     await hw.run_until_idle(processes=2)
     kinds = [(await job.status()).error["type"] for job in (dies, hangs)]
     assert kinds == ["ProcessDied", "TimedOut"]
-    assert len(buried) == 2
-    assert threading.get_ident() not in buried
+    assert len(reaped) == 2
+    assert threading.get_ident() not in reaped

@@ -28,7 +28,7 @@ async def test_b2_f8_a_worker_names_its_version_place_tasks_and_id(
     @order.step
     async def ship() -> None: ...
 
-    place = hw.session.place
+    place = hw._session.place
     with caplog.at_level(logging.INFO, "headway.worker"):
         running = start()
         worker = running.worker

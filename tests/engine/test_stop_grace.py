@@ -86,7 +86,7 @@ async def test_b8_the_end_of_a_worker_s_grace_ends_that_of_its_tasks(hw: Headway
 def test_b8_a_grace_is_for_threads_only(hw: Headway) -> None:
     async def on_the_loop(ctx: Context) -> None: ...
 
-    with pytest.raises(ConfigError, match="stop_grace is for plain functions in threads"):
+    with pytest.raises(ConfigError, match="stop_grace"):
         hw.task(stop_grace="1s")(on_the_loop)
     wrong: Any = "soon"
     with pytest.raises(ConfigError, match="stop_grace"):

@@ -16,7 +16,7 @@ ONCE = Retry(max_attempts=1)
 async def test_a_handler_on_the_loop_is_cancelled_and_the_attempt_is_spent(hw: Headway) -> None:
     told: list[bool] = []
 
-    @hw.task(timeout="50ms", retry=Retry(3, "constant", base=0, jitter=0))
+    @hw.task(timeout="50ms", retry=Retry(3, backoff="constant", base=0, jitter=0))
     async def slow(ctx: Context) -> None:
         try:
             await asyncio.sleep(3600)
@@ -200,7 +200,7 @@ async def test_a_timeout_ends_with_its_attempt_and_cannot_stop_a_later_one(hw, s
 
     @hw.task(timeout="1h")
     async def task(ctx: Context) -> None:
-        timers.append(running.worker._executor.running[str(ctx.job_id)].timer)
+        timers.append(running.worker._running.executor.running[str(ctx.job_id)].timer)
 
     running = start()
     await (await task.enqueue()).result(timeout="60s")

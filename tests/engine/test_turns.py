@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.engine.claiming.fair_share import Turns
+from headway.engine.claiming.fair_share import FairShare
 
 
 def _serve(
-    turns: Turns, waiting: Mapping[str, int], rounds: int, room: int = 1
+    turns: FairShare, waiting: Mapping[str, int], rounds: int, room: int = 1
 ) -> tuple[list[str], Counter[str]]:
     """Serves a backlog for so many rounds: what was started, in order, and what is left."""
     left, ran = Counter(waiting), list[str]()
@@ -33,7 +33,7 @@ def _serve(
 @pytest.mark.parametrize("room", [1, 3, 7, 100])
 def test_a_backlog_is_shared_by_weight_however_much_room_there_is(room: int) -> None:
     weights = {"a": 5, "b": 3, "c": 1}
-    turns = Turns(weights, strict=False)
+    turns = FairShare(weights, strict=False)
     ran, _ = _serve(turns, dict.fromkeys(weights, 100_000), 900, room)
     assert len(ran) == 900 * room
     for queue, weight in weights.items():
@@ -43,7 +43,7 @@ def test_a_backlog_is_shared_by_weight_however_much_room_there_is(room: int) -> 
 def test_in_every_stretch_each_queue_has_its_share() -> None:
     """Not only in the long run: no queue waits for longer than a round of all weights."""
     weights = {"a": 5, "b": 3, "c": 1}
-    turns = Turns(weights, strict=False)
+    turns = FairShare(weights, strict=False)
     ran, _ = _serve(turns, dict.fromkeys(weights, 1_000), 180)
     for start in range(0, 170, 9):
         stretch = Counter(ran[start : start + 10])
@@ -51,21 +51,21 @@ def test_in_every_stretch_each_queue_has_its_share() -> None:
 
 
 def test_what_one_queue_does_not_use_goes_to_the_others() -> None:
-    turns = Turns({"a": 1, "b": 1}, strict=False)
+    turns = FairShare({"a": 1, "b": 1}, strict=False)
     ran, left = _serve(turns, {"a": 4, "b": 100}, 50, room=2)
     assert left["a"] == 0
     assert len(ran) == 50 * 2, "no slot was free for a round"
 
 
 def test_a_queue_that_comes_late_has_no_right_to_what_it_did_not_ask_for() -> None:
-    turns = Turns({"early": 1, "late": 1}, strict=False)
+    turns = FairShare({"early": 1, "late": 1}, strict=False)
     _serve(turns, {"early": 1_000}, 500)
     ran, _ = _serve(turns, {"early": 1_000, "late": 1_000}, 20)
     assert Counter(ran) == {"early": 10, "late": 10}
 
 
 def test_a_queue_that_was_empty_for_a_while_does_not_catch_up() -> None:
-    turns = Turns({"a": 1, "b": 1}, strict=False)
+    turns = FairShare({"a": 1, "b": 1}, strict=False)
     _serve(turns, {"a": 1_000, "b": 10}, 200)  # b is empty after 20 of them
     ran, _ = _serve(turns, {"a": 1_000, "b": 1_000}, 20)
     assert Counter(ran) == {"a": 10, "b": 10}
@@ -73,7 +73,7 @@ def test_a_queue_that_was_empty_for_a_while_does_not_catch_up() -> None:
 
 def test_to_come_and_go_is_no_way_to_more() -> None:
     """A queue that is empty after each of its jobs keeps its clock; joining does not set it back."""
-    turns = Turns({"steady": 1, "hopping": 1}, strict=False)
+    turns = FairShare({"steady": 1, "hopping": 1}, strict=False)
     turns.join("steady")
     ran = Counter[str]()
     for _ in range(100):
@@ -88,7 +88,7 @@ def test_to_come_and_go_is_no_way_to_more() -> None:
 
 
 def test_queues_that_are_not_named_have_the_weight_of_the_star() -> None:
-    turns = Turns({"mail": 4, "*": 2}, strict=False)
+    turns = FairShare({"mail": 4, "*": 2}, strict=False)
     ran, _ = _serve(turns, {"mail": 1_000, "x": 1_000, "y": 1_000}, 800)
     assert ran.count("mail") == pytest.approx(400, abs=4)
     assert ran.count("x") == pytest.approx(200, abs=4)
@@ -97,7 +97,7 @@ def test_queues_that_are_not_named_have_the_weight_of_the_star() -> None:
 
 def test_of_very_many_queues_each_has_its_turn() -> None:
     queues = {f"q{n}": 1 for n in range(1_000)}
-    turns = Turns(queues, strict=False)
+    turns = FairShare(queues, strict=False)
     ran, left = _serve(turns, dict.fromkeys(queues, 5), 1_000, room=32)
     assert set(left.values()) == {0}
     assert max(Counter(ran[:1_000]).values()) == 1, "each once before any twice"
@@ -107,7 +107,7 @@ def test_of_very_many_queues_each_has_its_turn() -> None:
 
 
 def test_strict_asks_the_first_that_has_something_for_everything() -> None:
-    turns = Turns({"urgent": 1, "normal": 100, "*": 1, "low": 1}, strict=True)
+    turns = FairShare({"urgent": 1, "normal": 100, "*": 1, "low": 1}, strict=True)
     for queue in ("low", "other", "normal", "another", "urgent"):
         turns.join(queue)
     for queue in ("urgent", "normal", "other", "another", "low"):
@@ -118,20 +118,20 @@ def test_strict_asks_the_first_that_has_something_for_everything() -> None:
 
 
 def test_strict_serves_those_of_one_place_in_turn() -> None:
-    turns = Turns({"urgent": 1, "*": 1}, strict=True)
+    turns = FairShare({"urgent": 1, "*": 1}, strict=True)
     ran, _ = _serve(turns, {"b": 10, "a": 10, "urgent": 1}, 5)
     assert ran == ["urgent", "b", "a", "b", "a"]
 
 
 def test_strict_without_a_star_still_has_a_place_for_everyone() -> None:
-    turns = Turns({"a": 1, "b": 1}, strict=True)
+    turns = FairShare({"a": 1, "b": 1}, strict=True)
     turns.join("b")
     turns.join("a")
     assert turns.shares(3) == [("a", 3)]
 
 
 def test_who_is_not_able_is_passed_by_and_keeps_its_place() -> None:
-    turns = Turns({"a": 1, "b": 1}, strict=False)
+    turns = FairShare({"a": 1, "b": 1}, strict=False)
     turns.join("a")
     turns.join("b")
     assert turns.shares(4, lambda queue: queue != "a") == [("b", 4)]
@@ -139,7 +139,7 @@ def test_who_is_not_able_is_passed_by_and_keeps_its_place() -> None:
 
 
 def test_of_those_who_had_as_much_the_one_that_was_read_less_far_comes_first() -> None:
-    turns = Turns({}, strict=False)
+    turns = FairShare({}, strict=False)
     for queue, place in (("a", 30), ("b", 10), ("c", 20)):
         turns.join(queue)
         turns.served(queue, 5, place)
@@ -149,9 +149,9 @@ def test_of_those_who_had_as_much_the_one_that_was_read_less_far_comes_first() -
 
 
 def test_the_line_does_not_grow_with_every_turn() -> None:
-    turns = Turns({}, strict=False)
+    turns = FairShare({}, strict=False)
     _serve(turns, dict.fromkeys("abcde", 100_000), 2_000, room=3)
-    assert len(turns._line) <= 10
+    assert len(turns._heap) <= 10
 
 
 @given(
@@ -162,7 +162,7 @@ def test_the_line_does_not_grow_with_every_turn() -> None:
 def test_all_room_is_asked_for_and_never_more(
     weights: dict[str, int], rooms: list[int], strict: bool
 ) -> None:
-    turns = Turns(weights, strict=strict)
+    turns = FairShare(weights, strict=strict)
     for queue in weights:
         turns.join(queue)
     for room in rooms:
@@ -182,7 +182,7 @@ def test_nobody_is_ever_behind_its_due_by_more_than_a_few_claims(
     weights: dict[str, int], rooms: list[int]
 ) -> None:
     """With a backlog in every queue, at every moment."""
-    turns = Turns(weights, strict=False)
+    turns = FairShare(weights, strict=False)
     ran, total = Counter[str](), sum(weights.values())
     for queue in weights:
         turns.join(queue)

@@ -142,7 +142,8 @@ async def test_many_jobs_of_one_call_are_one_notification_per_queue(hw, echo, ds
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.add_notify_handler(lambda notification: heard.append(notification.payload))
         conn.execute(f'listen "{schema}_work"')
-        calls = [echo.using(queue=q, priority=p).call(1) for q in "ab" for p in (0, 5)] * 50
+        lanes = [(queue, priority) for queue in "ab" for priority in (0, 5)] * 50
+        calls = [echo.using(queue=q, priority=p).call(1) for q, p in lanes]
         calls += [echo.using(delay="1h", queue=q).call(1) for q in "ab"]
         await echo.enqueue_many(calls)
         conn.execute("select 1")

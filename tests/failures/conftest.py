@@ -30,7 +30,7 @@ class Stream:
 
     async def listens(self) -> Stream:
         """Returns once it has looked and waits for more."""
-        results = await self._hw.session.results()
+        results = await self._hw._session.results()
         await eventually(lambda: "failed" in results._waiting)
         return self
 

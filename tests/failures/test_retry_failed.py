@@ -1,4 +1,4 @@
-"""`hw.retry_failed(...)`: what failed in one way is tried again."""
+"""`hw.jobs.retry_failed(...)`: what failed in one way is tried again."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def test_those_that_all_of_it_is_true_of_are_retried(hw: Headway, db: Db) 
         why: hw.job(fail(db, why, task))
         for task, why in [("mail", "no route"), ("mail", "no address"), ("report", "No Route (7)")]
     }
-    assert await hw.retry_failed(task="mail", error="^failed: no route", since="1h") == 1
+    assert await hw.jobs.retry_failed(task="mail", error="^failed: no route", since="1h") == 1
     assert await _states(jobs) == {
         "no route": "ready",
         "no address": "failed",
         "No Route (7)": "failed",
     }
-    assert await hw.retry_failed(error=r"no route \(\d\)") == 1
+    assert await hw.jobs.retry_failed(error=r"no route \(\d\)") == 1
     assert await _states(jobs) == {
         "no route": "ready",
         "no address": "failed",
@@ -58,9 +58,9 @@ async def test_a_flow_is_chosen_by_the_step_where_it_failed_and_resumes_there(hw
 
     jobs = [await flow.enqueue(order_id=number) for number in range(3)]
     await hw.run_until_idle()
-    assert await hw.retry_failed(task="order", step="generate") == 0
+    assert await hw.jobs.retry_failed(task="order", step="generate") == 0
     mended.append(True)
-    assert await hw.retry_failed(task="order", step="email") == 3
+    assert await hw.jobs.retry_failed(task="order", step="email") == 3
     await hw.run_until_idle()
     results = [await job.result(timeout="60s") for job in jobs]
     assert results == ["receipt-0", "receipt-1", "receipt-2"]
@@ -72,15 +72,15 @@ async def test_only_what_failed_since_a_moment_is_retried(hw: Headway, db: Db) -
     old = fail(db)
     db.execute("update archive set finished_at = finished_at - interval '2 hours'")
     recent = fail(db)
-    assert await hw.retry_failed(since="1h") == 1
+    assert await hw.jobs.retry_failed(since="1h") == 1
     assert await _state(hw.job(recent)) == "ready"
-    assert await hw.retry_failed(since=datetime.now(UTC) - timedelta(hours=3)) == 1
+    assert await hw.jobs.retry_failed(since=datetime.now(UTC) - timedelta(hours=3)) == 1
     assert await _state(hw.job(old)) == "ready"
 
 
 async def test_the_oldest_come_first_where_there_is_a_limit(hw: Headway, db: Db) -> None:
     ids = [fail(db) for _ in range(4)]
-    assert await hw.retry_failed(task="mail", limit=3) == 3
+    assert await hw.jobs.retry_failed(task="mail", limit=3) == 3
     states = [await _state(hw.job(job_id)) for job_id in ids]
     assert states == ["ready", "ready", "ready", "failed"]
 
@@ -98,8 +98,8 @@ def test_many_are_retried_from_sync_code_each_once(dsn: str, schema: str) -> Non
         jobs = task.enqueue_many_sync([{"number": number} for number in range(250)])
         hw.run_until_idle_sync()
         mended.append(True)
-        assert hw.retry_failed_sync(task="task") == 250
-        assert hw.retry_failed_sync(task="task") == 0
+        assert hw.jobs.retry_failed_sync(task="task") == 250
+        assert hw.jobs.retry_failed_sync(task="task") == 0
         hw.run_until_idle_sync()
         assert [job.result_sync(timeout="60s") for job in jobs] == list(range(250))
 
@@ -107,8 +107,8 @@ def test_many_are_retried_from_sync_code_each_once(dsn: str, schema: str) -> Non
 @pytest.mark.parametrize(
     ("which", "complaint"),
     [
-        ({}, "say which failed jobs"),
-        ({"limit": 5}, "say which failed jobs"),
+        ({}, "no failed jobs are chosen"),
+        ({"limit": 5}, "no failed jobs are chosen"),
         ({"error": "no (route"}, r"error 'no \(route' is not a regular expression"),
         ({"since": "soon"}, "since 'soon' is not a duration"),
         ({"since": datetime(2040, 1, 1)}, "no time zone"),
@@ -120,5 +120,5 @@ async def test_what_cannot_be_meant_retries_nothing(
 ) -> None:
     fail(db)
     with pytest.raises(ConfigError, match=complaint):
-        await hw.retry_failed(**which)
+        await hw.jobs.retry_failed(**which)
     assert db.execute("select count(*) from archive").fetchone() == (1,)

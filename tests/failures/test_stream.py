@@ -98,7 +98,7 @@ async def test_with_a_moment_what_failed_since_then_is_told_first(
 def test_a_moment_without_a_zone_is_refused_at_once(hw: Headway) -> None:
     with pytest.raises(ConfigError, match="no time zone"):
         hw.failures(datetime(2040, 1, 1))
-    with pytest.raises(ConfigError, match="since 'soon' is not a duration"):
+    with pytest.raises(ConfigError, match="since 'soon'"):
         hw.failures("soon")
 
 
@@ -176,7 +176,7 @@ async def test_a_stream_that_is_closed_leaves_nothing_behind(hw: Headway, db: Db
     failed = fail(db)
     assert (await anext(stream)).job_id == failed
     waits = asyncio.create_task(anext(stream))
-    results = await hw.session.results()
+    results = await hw._session.results()
     while "failed" not in results._waiting:
         await asyncio.sleep(0.01)
     waits.cancel()

@@ -11,6 +11,6 @@ from headway import Flow, Headway
 def adopt(app: Headway, flow: Flow[Any]) -> Flow[Any]:
     """The same steps, on another app's database."""
     mine = copy.copy(flow)
-    mine._session = app.session
-    app.tasks[flow.name] = app.session.tasks[flow.name] = mine
+    mine._session = app._session
+    app.tasks[flow.name] = app._session.tasks[flow.name] = mine
     return mine

@@ -12,10 +12,10 @@ async def small(n: int) -> int:
 
 @app.task(executor="process", retry=Retry(max_attempts=2, backoff="constant", base=0, jitter=0))
 def parent_in_process(ctx: Context) -> list[str]:
-    ids = [
+    jobs = [
         ctx.enqueue_sync(small, n=ctx.attempt),
         ctx.enqueue_sync(small.using(queue="elsewhere", delay="1h"), ctx.attempt),
     ]
     if ctx.attempt == 1:
         raise OSError("after both")
-    return [str(made) for made in ids]
+    return [str(job.id) for job in jobs]

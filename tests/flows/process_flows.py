@@ -35,10 +35,10 @@ def heavy(ctx: Context, thing: str) -> Next:
     state = basket.state(ctx)
     state.things.append(f"{thing} {ctx.step} {ctx.attempt}")
     state.pid = os.getpid()
-    child_id = ctx.enqueue_sync(child.using(priority=4), n=ctx.attempt)
+    made = ctx.enqueue_sync(child.using(priority=4), n=ctx.attempt)
     if ctx.attempt == 1:
         raise OSError("after everything")
-    return finish.after(0, pid=os.getpid(), child=str(child_id))
+    return finish.after(0, pid=os.getpid(), child=str(made.id))
 
 
 @basket.step(queue="own", priority=6)
@@ -69,4 +69,4 @@ def after_split(parts: list[str]) -> int:
     return len(parts)
 
 
-lines.then(split).then(after_split)
+lines.chain(split, after_split)

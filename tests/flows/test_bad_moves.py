@@ -14,7 +14,7 @@ AT_ONCE = Retry(max_attempts=3, backoff="constant", base=0, jitter=0)
     [
         (5, "flow/second: Expected `str`, got `int`"),
         ("a\0b", "NUL character"),
-        ("x" * 3_000, "flow/second is 3,012 bytes of JSON, over the limit of 2,000"),
+        ("x" * 3_000, "flow/second is 3,012 bytes of JSON, more than the limit of 2,000"),
         (object(), "object cannot be stored as JSON"),
         ("\ud800", "cannot be stored as JSON"),
     ],
@@ -102,7 +102,7 @@ async def test_a_step_cannot_go_to_a_step_of_another_flow(hw, db) -> None:
     status = await job.status()
     assert (status.state, status.step, status.attempt) == ("failed", "first", 1)
     assert status.error["message"] == (
-        "mine/first goes to other/elsewhere, which is not a step of its flow; "
+        "mine/first returned other/elsewhere, which is not a step of its flow; "
         "enqueue another job instead"
     )
 
@@ -125,7 +125,7 @@ async def test_a_plain_task_cannot_go_anywhere(hw) -> None:
     await hw.run_until_idle()
     first, second = [await job.status() for job in jobs]
     assert (first.state, first.attempt, second.state, second.attempt) == ("failed", 1, "failed", 1)
-    assert "plain goes to flow/only, which is not a step of its flow" in first.error["message"]
+    assert "plain returned flow/only, which is not a step of its flow" in first.error["message"]
     assert "cannot be stored as JSON" in second.error["message"]
 
 
@@ -179,7 +179,7 @@ def test_bad_definitions_say_what_is_wrong(hw) -> None:
             step.definition.function
         ),
         r"step name 'a/b' must not have a / in it": lambda: flow.step(name="a/b")(other),
-        r"^(flow )?name 'a/b' must not have a / in it": lambda: hw.flow("a/b"),
+        r"^flow name 'a/b' must not": lambda: hw.flow("a/b"),
         r"there is a task or flow 'flow' already": lambda: hw.flow("flow"),
         r"flow new has no option 'que'; did you mean 'queue'\?": lambda: hw.flow("new", que="x"),
         r"a step of flow has no option 'retries'; did you mean 'retry'\?": lambda: flow.step(
@@ -194,7 +194,7 @@ def test_bad_definitions_say_what_is_wrong(hw) -> None:
         r"cannot be called for its own failures": lambda: hw.flow("loop", on_failure="loop").step(
             other
         ),
-        r"succeeded jobs 'for ever' is not a duration": lambda: hw.flow("kept", keep="for ever"),
+        r"keep 'for ever' is not a duration": lambda: hw.flow("kept", keep="for ever"),
     }
     for words, define in bad.items():
         with pytest.raises(ConfigError, match=words):
@@ -203,7 +203,7 @@ def test_bad_definitions_say_what_is_wrong(hw) -> None:
 
 async def test_a_flow_without_steps_can_neither_be_enqueued_nor_run(hw) -> None:
     flow = hw.flow("empty")
-    with pytest.raises(ConfigError, match="flow empty has no steps yet; declare one with"):
+    with pytest.raises(ConfigError, match="flow empty"):
         await flow.enqueue()
-    with pytest.raises(ConfigError, match="flow empty has no steps yet"):
+    with pytest.raises(ConfigError, match="flow empty"):
         await hw.run_until_idle()

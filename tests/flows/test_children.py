@@ -1,11 +1,10 @@
 """`ctx.enqueue`: jobs that exist if, and only if, the attempt that made them succeeds."""
 
 import asyncio
-from uuid import UUID
 
 import pytest
 
-from headway import Context, Fatal, Headway, Key, KeyTaken, Next, Retry, Snooze, Task, Unique
+from headway import Context, Fatal, Headway, Job, Key, KeyTaken, Next, Retry, Snooze, Task, Unique
 from headway.errors import InvalidInput
 from tests.flows.process_children import parent_in_process, small
 from tests.support import DEADLINE, eventually
@@ -32,14 +31,14 @@ def made(db) -> list[int]:
 async def test_children_of_a_failed_attempt_do_not_exist_and_those_of_a_retry_exist_once(
     hw, db, child, kind: str
 ) -> None:
-    ids: list[UUID] = []
+    jobs: list[Job[int]] = []
     options = {"retry": AT_ONCE, "transaction": kind.endswith("transaction")}
     if kind.startswith("async"):
 
         @hw.task(**options)
         async def parent(ctx: Context) -> int:
-            ids.append(await ctx.enqueue(child, n=ctx.attempt))
-            ids.append(await ctx.enqueue(child, n=10 + ctx.attempt))
+            jobs.append(await ctx.enqueue(child, n=ctx.attempt))
+            jobs.append(await ctx.enqueue(child, n=10 + ctx.attempt))
             if ctx.attempt == 1:
                 raise OSError("after both")
             return ctx.attempt
@@ -47,8 +46,8 @@ async def test_children_of_a_failed_attempt_do_not_exist_and_those_of_a_retry_ex
 
         @hw.task(**options)
         def parent(ctx: Context) -> int:
-            ids.append(ctx.enqueue_sync(child, n=ctx.attempt))
-            ids.append(ctx.enqueue_sync(child, n=10 + ctx.attempt))
+            jobs.append(ctx.enqueue_sync(child, n=ctx.attempt))
+            jobs.append(ctx.enqueue_sync(child, n=10 + ctx.attempt))
             if ctx.attempt == 1:
                 raise OSError("after both")
             return ctx.attempt
@@ -57,13 +56,13 @@ async def test_children_of_a_failed_attempt_do_not_exist_and_those_of_a_retry_ex
     await hw.run_until_idle()
     assert await job.result() == 2
     assert made(db) == [2, 12]
-    assert [await hw.job(made_id).result() for made_id in ids[2:]] == [2, 12]
+    assert [await made.result() for made in jobs[2:]] == [2, 12]
 
 
 async def test_children_made_in_a_process_exist_once_too(dsn: str, schema: str, db) -> None:
     async with Headway(dsn, schema=schema) as hw:
         for task in (parent_in_process, small):
-            hw.tasks[task.name] = Task(hw.session, task.definition)
+            hw.tasks[task.name] = Task(hw._session, task.definition)
         job = await hw.enqueue("parent_in_process")
         await hw.run_until_idle(processes=1)
         ids = await job.result()

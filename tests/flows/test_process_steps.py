@@ -15,7 +15,7 @@ def app(dsn: str, schema: str) -> Headway:
     app = Headway(dsn, schema=schema, max_payload_bytes=2_000)
     for flow in (process_flows.basket, process_flows.lines):
         adopt(app, flow)
-    app.tasks["child"] = Task(app.session, process_flows.child.definition)
+    app.tasks["child"] = Task(app._session, process_flows.child.definition)
     return app
 
 
@@ -51,8 +51,8 @@ async def test_a_move_that_cannot_be_made_fails_a_step_in_a_process_at_once(app)
     bad = {
         "wrong type": "Expected `array`, got `int`",
         "nul": "NUL",
-        "too large": "over the limit of 2,000",
-        "stranger": "lines/split goes to basket/finish, which is not a step of its flow",
+        "too large": "limit of 2,000",
+        "stranger": "lines/split returned basket/finish, which is not a step of its flow",
     }
     async with app:
         jobs = {how: await app.enqueue("lines", text=how) for how in bad}

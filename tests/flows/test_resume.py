@@ -149,7 +149,7 @@ async def test_an_app_that_does_not_know_the_step_cannot_check_its_input(
 ) -> None:
     async with Headway(dsn, schema=schema) as stranger:
         handle = stranger.job(failed.id)
-        with pytest.raises(UnknownTask, match="no step 'ship' of flow 'order' in this app"):
+        with pytest.raises(UnknownTask, match="'ship'"):
             await handle.edit({"parcel": "x"})
         assert await handle.edit({"parcel": "x"}, check=False) is True
     assert (await failed.status()).input == {"parcel": "x"}
@@ -242,7 +242,7 @@ LIMITED = {
     "limit": (
         {"limit": Limit(key=lambda customer: customer, concurrency=1)},
         "charge/charge/acme",
-        0,
+        1,
     ),
     "key": ({"concurrency_key": Key("acme", limit=1)}, "acme", 1),
     "ordered": ({"concurrency_key": Key("acme", ordered=True)}, "acme", 1),

@@ -112,7 +112,7 @@ async def test_the_step_where_a_job_starts_keeps_its_own_options_too(hw) -> None
         await job.retry()
     await hw.run_until_idle(queues=BOTH)
     assert [await facts(job) for job in jobs] == [
-        ("second", "default", 0, 5, "flow"),
+        ("second", "default", 0, 20, "flow"),
         ("second", "urgent", 1, 1, "call"),
     ]
 
@@ -290,7 +290,7 @@ async def test_a_step_commits_its_effects_and_its_move_together_or_not_at_all(
     hw, db, plain: bool
 ) -> None:
     db.execute("create table account (n int)")
-    schema = hw.session.schema
+    schema = hw._session.schema
     flow = hw.flow("books", retry=Retry(max_attempts=2, **SOON))
 
     if plain:

@@ -30,7 +30,7 @@ def test_an_address_is_a_port_or_a_host_and_a_port(written: Any, host: str, port
     "written", ["", "host", "host:", ":99999", -1, 65536, True, "::1:80", "a b:80", "http://x:80"]
 )
 def test_what_is_no_address_is_refused_with_advice(written: Any) -> None:
-    with pytest.raises(ConfigError, match="is not an address; write it like"):
+    with pytest.raises(ConfigError, match="address"):
         WorkerOptions(health=written)
 
 
@@ -42,5 +42,5 @@ def test_each_process_answers_one_port_further() -> None:
         "[::]:8082",
     ]
     assert parse_address(":0").next(7).port == 0, "any port that is free is free for each"
-    with pytest.raises(ConfigError, match="begin lower than 65530"):
+    with pytest.raises(ConfigError, match="65530"):
         parse_address(65530).next(6)

@@ -46,14 +46,14 @@ async def test_g11_a_worker_that_is_drained_finishes_what_it_has_and_ends(
 ) -> None:
     running = start(grace="1h", lease="9s", listen=listen)
     job = await _at_work(gate, running)
-    assert await hw.drain_worker(running.worker.id) is True
-    await eventually(lambda: running.worker._health.draining)
+    assert await hw.workers.drain(running.worker.id) is True
+    await eventually(lambda: running.worker._upkeep.health.draining)
     late = await gate.task.enqueue()
     assert not running.done()
     gate.opened.set()
     await eventually(running.done)
     assert running.worker.report.settled == {"succeed": 1}
-    assert running.worker.drained_from_afar
+    assert running.worker.drained_remotely
     assert await job.result(timeout=DEADLINE) == "let go"
     assert (await late.status()).state == "ready"
 
@@ -64,10 +64,10 @@ async def test_g11_asked_again_and_again_it_still_waits_for_what_runs(
     """A second signal means haste; a second request to drain does not."""
     running = start(grace="1h", lease="9s")
     await _at_work(gate, running)
-    worker, heartbeat = running.worker.id, running.worker._heartbeat
-    assert await hw.drain_worker(worker) is True
-    await eventually(lambda: running.worker._health.draining)
-    assert await hw.drain_worker(worker) is True
+    worker, heartbeat = running.worker.id, running.worker._upkeep.heartbeat
+    assert await hw.workers.drain(worker) is True
+    await eventually(lambda: running.worker._upkeep.health.draining)
+    assert await hw.workers.drain(worker) is True
     before = heartbeat.beaten_at
     await eventually(lambda: heartbeat.beaten_at != before)  # it has found the request there, too
     gate.opened.set()
@@ -89,22 +89,22 @@ async def test_only_the_worker_that_is_meant_drains(
     assert await job.result(timeout=DEADLINE) == "let go"
     assert not second.done()
     assert second.worker.id == stays
-    assert not second.worker.drained_from_afar
+    assert not second.worker.drained_remotely
 
 
 async def test_there_must_be_such_a_worker(hw: Headway, gate: Gate, start: Any, db: Any) -> None:
-    assert await hw.drain_worker(10**9) is False
+    assert await hw.workers.drain(10**9) is False
     assert db.execute("select drain(%s)", [10**9]).fetchone() == (False,)
     running = start()
     await eventually(lambda: running.worker.id)
     gone = running.worker.id
     await running.stop()
-    assert await hw.drain_worker(gone) is False
+    assert await hw.workers.drain(gone) is False
     # Whoever consumes by SQL has a row among the workers and hears nothing.
     await gate.task.enqueue()
     db.execute("select * from claim('default', lease => '1 hour')").fetchall()
     (consumer,) = db.execute("select id from worker where version = 'sql'").fetchone()
-    assert await hw.drain_worker(consumer) is False
+    assert await hw.workers.drain(consumer) is False
 
 
 async def test_a_worker_says_whether_it_listens(

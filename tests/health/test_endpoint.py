@@ -57,7 +57,7 @@ async def test_a_worker_that_serves_is_alive_and_ready_and_has_figures(hw, gate,
     port = await eventually(where)
     reply = await _until(port, "/readyz", 200)
     assert reply.headers["Content-Type"] == "application/json"
-    assert reply.finding("schema") == ("ok", f"{hw.session.schema}, version {migrate.newest()}")
+    assert reply.finding("schema") == ("ok", f"{hw._session.schema}, version {migrate.newest()}")
     assert reply.finding("database")[1].startswith("connected in ")
     assert reply.finding("lease")[1].startswith("the last heartbeat was ")
     assert reply.finding("worker") == ("ok", "0 of 7 slots taken")
@@ -81,13 +81,13 @@ async def test_a_worker_that_serves_is_alive_and_ready_and_has_figures(hw, gate,
     assert figures["headway_jobs_running"] == 1
     assert figures["headway_slots"] == 7
     assert figures["headway_database_up"] == figures["headway_schema_fits"] == 1
-    assert figures["headway_lease_trusted"] == figures["headway_duty"] == 1
-    assert figures["headway_exchange_round_trips_total"] >= 2
+    assert figures["headway_lease_trusted"] == figures["headway_leader"] == 1
+    assert figures["headway_job_loop_round_trips_total"] >= 2
     assert figures['headway_queue_jobs{queue="mail",state="running"}'] == 1
     assert figures['headway_queue_jobs{queue="mail",state="scheduled"}'] == len(later)
     assert figures['headway_queue_jobs_ended_total{queue="mail",state="succeeded"}'] == 1
     assert figures['headway_queue_paused{queue="quiet"}'] == 1
-    info = f'version="{running.worker._version}",schema="{hw.session.schema}"'
+    info = f'version="{running.worker._spec.version}",schema="{hw._session.schema}"'
     assert figures[f'headway_worker_info{{{info},worker="{running.worker.id}"}}'] == 1
     gate.opened.set()
     await held.result(timeout=DEADLINE)
@@ -129,7 +129,7 @@ async def test_a_worker_that_drains_is_alive_but_not_ready_and_then_answers_no_m
     running.worker.stop()
     reply = await _until(port, "/readyz", 503)
     status, words = reply.finding("worker")
-    assert (status, words.split(":")[0]) == ("wrong", "it drains")
+    assert (status, words.split(":")[0]) == ("wrong", "draining")
     assert (await get(port, "/livez")).status == 200
     assert (await get(port, "/metrics")).figures()["headway_draining"] == 1
     gate.opened.set()
@@ -238,7 +238,7 @@ async def test_a_database_that_is_away_is_not_ready_and_what_the_worker_knows_is
 async def test_a_database_that_does_not_answer_holds_nobody_up(
     dsn: str, schema: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.engine.health.probe._PATIENCE", 0.3)
+    monkeypatch.setattr("headway.engine.health.probe._TIMEOUT", 0.3)
     caplog.set_level("INFO", "headway.worker")
     with Proxy(dsn) as proxy:
         hw = Headway(proxy.dsn, schema=schema)

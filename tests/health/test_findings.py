@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 from headway.core.finding import Finding
+from headway.core.info import Control, ControlKind, QueueMetrics
 from headway.engine.health import metrics
 from headway.engine.health import probe as sight
-from headway.engine.health.probe import Sight
+from headway.engine.health.probe import DatabaseStatus
 from headway.engine.health.state import Vitals, alive, is_well, ready
-from headway.engine.track import Course
-from headway.store import controls as controls_of
-from headway.store.controls import ControlRow
-from headway.store.rows import QueueMetrics
+from headway.engine.service_status import ServiceStatus
 from tests.health.ask import Reply, one_of
 
 WELL = Vitals(
@@ -28,7 +26,7 @@ WELL = Vitals(
     trusted=True,
     draining=False,
     listening=True,
-    on_duty=True,
+    leads=True,
     lease=30.0,
     slots=100,
     dedicated={"reports": (2, 1)},
@@ -41,11 +39,11 @@ WELL = Vitals(
     loop_age=0.5,
     turn_age=9.0,
     heartbeat_age=9.5,
-    services=[Course("exchange"), Course("sweeper", failed_in_all=4)],
+    services=[ServiceStatus("job_loop"), ServiceStatus("sweeper", failed_in_all=4)],
     blocks=1,
     blocked_seconds=2.5,
 )
-SEEN = Sight(at=0.0, reached=True, connected_in=0.004, answered_in=0.0012, skew=-0.5)
+SEEN = DatabaseStatus(at=0.0, reached=True, connected_in=0.004, answered_in=0.0012, skew=-0.5)
 
 
 def _queue(name: str, **fields: Any) -> QueueMetrics:
@@ -55,9 +53,9 @@ def _queue(name: str, **fields: Any) -> QueueMetrics:
     return QueueMetrics(name, estimated=False, as_of=datetime(2040, 1, 1, tzinfo=UTC), **given)
 
 
-def _control(kind: controls_of.Kind, name: str, **fields: Any) -> ControlRow:
-    unsaid = dict.fromkeys(ControlRow.__dataclass_fields__) | {"paused": False}
-    return ControlRow(**{**unsaid, **fields, "kind": kind, "name": name})
+def _control(kind: ControlKind, name: str, **fields: Any) -> Control:
+    unsaid = dict.fromkeys(Control.__dataclass_fields__) | {"paused": False}
+    return Control(**{**unsaid, **fields, "kind": kind, "name": name})
 
 
 def test_a_worker_that_turns_and_beats_is_alive_and_ready() -> None:
@@ -103,11 +101,13 @@ def test_what_keeps_a_worker_from_claiming_makes_it_unready(
 
 def test_g7_a_service_that_fails_is_a_note_and_after_a_lease_wrong() -> None:
     assert one_of(ready(WELL), "services").status == "ok"
-    fails = Course("sweeper", 29.0, 0.0, 3, 3, "DatabaseError 42P01", "relation secret")
-    found = ready(replace(WELL, services=[Course("exchange"), fails]))
+    fails = ServiceStatus("sweeper", 29.0, 0.0, 3, 3, "DatabaseError 42P01", "relation secret")
+    found = ready(replace(WELL, services=[ServiceStatus("job_loop"), fails]))
     assert is_well(found)
     assert one_of(found, "service sweeper").status == "note"
-    found = ready(replace(WELL, services=[Course("exchange"), replace(fails, failing_for=30.0)]))
+    found = ready(
+        replace(WELL, services=[ServiceStatus("job_loop"), replace(fails, failing_for=30.0)])
+    )
     assert one_of(found, "service sweeper") == Finding(
         "service sweeper",
         "wrong",
@@ -117,10 +117,10 @@ def test_g7_a_service_that_fails_is_a_note_and_after_a_lease_wrong() -> None:
 
 
 def test_g7_a_turn_without_an_answer_for_a_lease_is_wrong() -> None:
-    waits = replace(WELL, services=[Course("exchange", busy_for=29.0)])
+    waits = replace(WELL, services=[ServiceStatus("job_loop", busy_for=29.0)])
     assert one_of(ready(waits), "services").status == "ok"
-    waits = replace(WELL, services=[Course("exchange", busy_for=30.0)])
-    assert one_of(ready(waits), "service exchange").status == "wrong"
+    waits = replace(WELL, services=[ServiceStatus("job_loop", busy_for=30.0)])
+    assert one_of(ready(waits), "service job_loop").status == "wrong"
 
 
 def test_b7_a_loop_that_is_blocked_is_a_note_and_after_a_lease_wrong() -> None:
@@ -134,7 +134,7 @@ def test_b7_a_loop_that_is_blocked_is_a_note_and_after_a_lease_wrong() -> None:
 def test_a_lease_that_is_over_is_said_to_be_also_by_a_worker_that_has_not_noticed() -> None:
     """Its loop is stuck: it cannot have given the lease up, and others have its jobs by now."""
     over = one_of(ready(replace(WELL, heartbeat_age=45.0)), "lease")
-    assert over.words == "the last heartbeat was 45s ago, and the lease is 30s: others get its jobs"
+    assert over.words.startswith("the last heartbeat was 45s ago, longer than the lease of 30s")
 
 
 def test_slots_of_a_queue_s_own_are_named() -> None:
@@ -154,9 +154,9 @@ def test_a_database_that_is_away_or_does_not_fit_is_wrong() -> None:
     assert one_of(sight.findings(SEEN, "headway"), "database").words == (
         "connected in 4.0 ms, answers in 1.2 ms"
     )
-    away = sight.findings(Sight(at=0.0, reached=False), "headway")
+    away = sight.findings(DatabaseStatus(at=0.0, reached=False), "headway")
     assert [(f.about, f.status) for f in away] == [("database", "wrong")]
-    other = Sight(at=0.0, reached=True, schema_error="run `headway migrate`")
+    other = DatabaseStatus(at=0.0, reached=True, schema_error="run `headway migrate`")
     found = sight.findings(other, "headway")
     assert [(f.about, f.status) for f in found] == [("database", "ok"), ("schema", "wrong")]
 
@@ -177,10 +177,10 @@ def test_a_queue_that_waits_too_long_is_a_note_unless_it_is_paused() -> None:
     controls = [_control("queue", "paused", paused=True), _control("task", "late", paused=True)]
     found = sight.late_queues(replace(SEEN, queues=queues, controls=controls), 300.0)
     assert [(f.about, f.status) for f in found] == [("queue late", "note")]
-    assert found[0].words == "the oldest ready for 5m 1s, longer than 5m"
+    assert found[0].words == "its oldest ready job has waited 5m 1s, longer than 5m"
 
 
-def _figures(vitals: Vitals, seen: Sight) -> dict[str, float]:
+def _figures(vitals: Vitals, seen: DatabaseStatus) -> dict[str, float]:
     return Reply(200, {}, metrics.exposition(vitals, seen)).figures()
 
 
@@ -205,21 +205,21 @@ def test_figures_say_what_the_worker_and_the_database_say() -> None:
         'headway_dedicated_slots{queue="reports"}': 2,
         'headway_dedicated_slots_taken{queue="reports"}': 1,
         "headway_verdicts_unsettled": 1,
-        "headway_exchange_round_trips_total": 12,
-        "headway_exchange_seconds_total": 0.25,
+        "headway_job_loop_round_trips_total": 12,
+        "headway_job_loop_seconds_total": 0.25,
         "headway_heartbeat_age_seconds": 9.5,
         "headway_lease_seconds": 30,
         "headway_lease_trusted": 1,
         "headway_loop_age_seconds": 0.5,
         "headway_loop_blocks_total": 1,
         "headway_loop_blocked_seconds_total": 2.5,
-        'headway_service_failures_total{service="exchange"}': 0,
+        'headway_service_failures_total{service="job_loop"}': 0,
         'headway_service_failures_total{service="sweeper"}': 4,
-        'headway_service_failing_seconds{service="exchange"}': 0,
+        'headway_service_failing_seconds{service="job_loop"}': 0,
         'headway_service_failing_seconds{service="sweeper"}': 0,
         "headway_alive": 1,
         "headway_listening": 1,
-        "headway_duty": 1,
+        "headway_leader": 1,
         "headway_draining": 0,
         "headway_database_up": 1,
         "headway_schema_fits": 1,
@@ -279,7 +279,7 @@ def test_the_guide_names_every_figure_and_no_other() -> None:
 
 
 def test_without_a_database_there_are_still_the_worker_s_own_figures() -> None:
-    figures = _figures(replace(WELL, heartbeat_age=None), Sight(at=0.0, reached=False))
+    figures = _figures(replace(WELL, heartbeat_age=None), DatabaseStatus(at=0.0, reached=False))
     assert figures["headway_database_up"] == 0
     assert figures["headway_schema_fits"] == 0
     assert figures["headway_jobs_running"] == 3

@@ -26,31 +26,31 @@ async def test_g7_a_service_that_fails_for_a_lease_is_seen_everywhere(
     await _readyz(port, "services", "ok")
     db.execute("alter table archive rename to hidden")  # nothing can be settled
     job = await add.enqueue(1, 2)
-    await _readyz(port, "service exchange", "note")
-    reply = await _readyz(port, "service exchange", "wrong")
+    await _readyz(port, "service job_loop", "note")
+    reply = await _readyz(port, "service job_loop", "wrong")
     assert reply.status == 503
-    assert "SchemaMismatch 42P01" in reply.finding("service exchange")[1]
+    assert "SchemaMismatch 42P01" in reply.finding("service job_loop")[1]
     assert (await get(port, "/livez")).status == 200, "starting anew would not help"
     said = "select trouble from worker where id = %s"
     await eventually(
         lambda: (
-            "exchange has failed for "
+            "job_loop has failed for "
             in (db.execute(said, [running.worker.id]).fetchone()[0] or "")
         )
     )
     figures = (await get(port, "/metrics")).figures()
-    assert figures['headway_service_failures_total{service="exchange"}'] >= 2
-    assert figures['headway_service_failing_seconds{service="exchange"}'] >= 1
+    assert figures['headway_service_failures_total{service="job_loop"}'] >= 2
+    assert figures['headway_service_failing_seconds{service="job_loop"}'] >= 1
     assert figures['headway_service_failing_seconds{service="heartbeat"}'] == 0
     errors = [r for r in caplog.records if getattr(r, "failing_for", 0) >= 1]
-    assert ("ERROR", "exchange") in {(r.levelname, r.service) for r in errors}
+    assert ("ERROR", "job_loop") in {(r.levelname, r.service) for r in errors}
 
     db.execute("alter table hidden rename to archive")
     assert await job.result(timeout=DEADLINE) == 3
     assert (await _readyz(port, "services", "ok")).status == 200
     await eventually(lambda: db.execute(said, [running.worker.id]).fetchone() == (None,))
     again = [r for r in caplog.records if "works again" in r.getMessage()]
-    assert ("INFO", "exchange") in {(r.levelname, r.service) for r in again}
+    assert ("INFO", "job_loop") in {(r.levelname, r.service) for r in again}
 
 
 async def test_g7_a_round_trip_that_gets_no_answer_for_a_lease_is_wrong(hw, observed, db) -> None:
@@ -64,8 +64,8 @@ async def test_g7_a_round_trip_that_gets_no_answer_for_a_lease_is_wrong(hw, obse
     with db.transaction():
         db.execute("lock table archive in access exclusive mode")  # its answer waits for this
         job = await add.enqueue(1, 2)
-        reply = await _readyz(port, "service exchange", "wrong")
+        reply = await _readyz(port, "service job_loop", "wrong")
         assert reply.status == 503
-        assert "exchange has " in reply.finding("service exchange")[1]
+        assert "job_loop has " in reply.finding("service job_loop")[1]
     assert await job.result(timeout=DEADLINE) == 3
     await _readyz(port, "services", "ok")

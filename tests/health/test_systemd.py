@@ -132,10 +132,10 @@ async def test_of_several_processes_the_supervisor_speaks_and_a_drained_one_stay
 
     first, second = await eventually(lambda: len(found := alive()) == 2 and found)
     assert supervisor.output().count("answering /livez, /readyz and /metrics on") == 2
-    assert await hw.drain_worker(first) is True
-    await eventually(lambda: "it is not started again" in supervisor.output())
+    assert await hw.workers.drain(first) is True
+    await eventually(lambda: "not starting it again" in supervisor.output())
     assert alive() == [second]
-    assert await hw.drain_worker(first) is False, "it has gone"
+    assert await hw.workers.drain(first) is False, "it has gone"
     supervisor.send(signal.SIGTERM)
     stopping = await asyncio.to_thread(ear.until, "STOPPING=1")
     assert stopping == "STOPPING=1\nSTATUS=draining 1 workers"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.store import jobs
 from headway.store.documents import Settled
 from headway.store.rows import Claim
 from headway.store.statement import Statement
+from headway.store.statements import jobs
 from tests.interleave.driver import Step, begin, commit, does, says
 from tests.store.store import Store, new_job, verdict
 
@@ -51,7 +51,7 @@ class Line:
         """As an admitter does that was told, or looks at every line."""
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys([KEY]))
-            self.store.run(jobs.give_way([KEY], self.store.now))
+            self.store.run(jobs.unadmit([KEY], self.store.now))
             self.store.run(jobs.admit(self.store.target, [KEY], self.store.now))
 
     @property

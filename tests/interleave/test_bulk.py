@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from headway.store import bulk, inspect, jobs
 from headway.store.documents import Settled
 from headway.store.rows import Claim
+from headway.store.statements import bulk, inspect, jobs
 from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
 from tests.store.store import Store, ask, new_job, shares, verdict
 

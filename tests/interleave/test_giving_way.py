@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.store import controls, jobs
 from headway.store.statement import Statement
+from headway.store.statements import controls, jobs
 from tests.interleave.driver import Every, Step, begin, commit, does, says
 from tests.interleave.line import KEY, Line
 from tests.store.store import Store, ask, shares
@@ -23,7 +23,7 @@ def test_who_gives_way_is_not_the_one_who_is_being_claimed(
 
     def looks() -> list[Step]:
         lock, admit, end = line.admits()
-        give_way = says(lambda: jobs.give_way([KEY], store.now))
+        give_way = says(lambda: jobs.unadmit([KEY], store.now))
         return [does(lock, give_way), admit, end]
 
     def pauses() -> Statement[Any]:

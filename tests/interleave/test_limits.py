@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
+from headway.core.info import ControlKind
 from headway.core.limits import Limit
-from headway.store import controls, jobs
-from headway.store.controls import Kind
 from headway.store.documents import Settled
 from headway.store.rows import Claim
 from headway.store.statement import Statement
+from headway.store.statements import controls, jobs
 from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
 from tests.store.store import TASK, Store, ask, new_job, shares, verdict
 
 ENDS = {"commit": commit, "rollback": rollback}
-KINDS: list[Kind] = ["queue", "task"]
+KINDS: list[ControlKind] = ["queue", "task"]
 _RUNNING = "select count(*) as n from job where state = 'x'"
 
 
@@ -32,7 +32,7 @@ class Limited:
     """A queue of jobs of one task; the queue or the task has a limit."""
 
     store: Store
-    kind: Kind
+    kind: ControlKind
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ def _alone(statement: Callable[[], Statement[Any]]) -> list[Step]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ENDS)
 def test_of_two_who_claim_under_a_limit_of_one_one_gets_a_job(
-    store: Store, every: Every, kind: Kind, end: str
+    store: Store, every: Every, kind: ControlKind, end: str
 ) -> None:
     limited = Limited(store, kind)
 
@@ -149,7 +149,7 @@ def test_three_who_claim_get_no_more_than_the_limit_together(store: Store, every
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_room_that_is_freed_is_taken_once(store: Store, every: Every, kind: Kind) -> None:
+def test_room_that_is_freed_is_taken_once(store: Store, every: Every, kind: ControlKind) -> None:
     """By who frees it, in the same commit as the engine does, or by who comes along."""
     limited = Limited(store, kind)
 
@@ -172,7 +172,7 @@ def test_room_that_is_freed_is_taken_once(store: Store, every: Every, kind: Kind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_claims_as_a_limit_is_lowered_keeps_to_what_is_said(
-    store: Store, every: Every, kind: Kind
+    store: Store, every: Every, kind: ControlKind
 ) -> None:
     limited = Limited(store, kind)
 
@@ -191,7 +191,7 @@ def test_who_claims_as_a_limit_is_lowered_keeps_to_what_is_said(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_is_claimed_as_the_first_limit_is_set_counts_from_the_next_sweep_on(
-    store: Store, every: Every, kind: Kind
+    store: Store, every: Every, kind: ControlKind
 ) -> None:
     """The one does not see the other. The sweep comes along every few seconds."""
     limited = Limited(store, kind)
@@ -225,7 +225,7 @@ def _stopped(limited: Limited) -> Step:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "key"])
-def test_nothing_is_claimed_behind_a_pause(store: Store, every: Every, kind: Kind) -> None:
+def test_nothing_is_claimed_behind_a_pause(store: Store, every: Every, kind: ControlKind) -> None:
     name = {"queue": "q", "task": TASK, "key": "k"}[kind]
     limited = Limited(store, "queue")
 
@@ -282,7 +282,7 @@ def test_a_lost_worker_s_room_is_taken_once(store: Store, every: Every) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ENDS)
 def test_a_token_is_spent_by_who_starts_and_by_nobody_else(
-    store: Store, every: Every, kind: Kind, end: str
+    store: Store, every: Every, kind: ControlKind, end: str
 ) -> None:
     limited = Limited(store, kind)
 
@@ -307,7 +307,7 @@ def test_a_token_is_spent_by_who_starts_and_by_nobody_else(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ENDS)
 def test_a_limit_that_is_set_while_its_pause_ends_stays(
-    store: Store, every: Every, kind: Kind, end: str
+    store: Store, every: Every, kind: ControlKind, end: str
 ) -> None:
     """Resuming removes a row of which nothing else is said, and a limit is something else."""
     limited = Limited(store, kind)

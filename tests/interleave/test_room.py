@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.interleave.driver import Every, Step, commit, does, rollback, says
 from tests.interleave.line import Line
 from tests.store.store import Store, ask, shares

@@ -12,9 +12,9 @@ import pytest
 from headway.core import cron
 from headway.core.firing import plan, written
 from headway.core.ids import new_id
-from headway.store import schedules
-from headway.store.schedules import DueRow, Occurrence, Put
 from headway.store.statement import Statement
+from headway.store.statements import schedules
+from headway.store.statements.schedules import DueRow, Occurrence, Put
 from tests.interleave.driver import Every, Session, Step, begin, commit, does, rollback, says
 from tests.store.store import TASK, Store
 

@@ -14,10 +14,10 @@ import pytest
 
 from headway.core.limits import Limit
 from headway.core.verdict import Kind
-from headway.store import controls, jobs
 from headway.store.documents import Settled
 from headway.store.rows import Claim
 from headway.store.statement import Statement
+from headway.store.statements import controls, jobs
 from tests.interleave.driver import Every, Step, begin, commit, does, says
 from tests.store.store import Store, a_claim, ask, new_job, shares, verdict
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headway.core.limits import BY_LIMIT
-from headway.store import jobs
 from headway.store.documents import Settled
 from headway.store.rows import Claim
+from headway.store.statements import jobs
 from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
 from tests.store.store import TASK, Store, ask, new_job, shares, verdict
 

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from headway.core import codec
-from headway.store import fleet, jobs
 from headway.store.documents import NewJob, Settled
+from headway.store.statements import fleet, jobs
 from tests.interleave.driver import Every, Step, begin, commit, does, rollback, says
 from tests.store.store import TASK, Store, ask, new_job, shares, verdict
 
@@ -181,7 +181,7 @@ def test_a_key_that_is_taken_for_a_period_is_taken_once(
         producers = [
             [enqueue(store, made), ENDS[end]] for made, end in zip(pair, ends, strict=True)
         ]
-        return [*producers, [does(begin, says(lambda: fleet.forget(store.now))), commit]]
+        return [*producers, [does(begin, says(lambda: fleet.clean_up(store.now))), commit]]
 
     def after(answers: list[list[Any]]) -> None:
         lasting = [
@@ -191,7 +191,7 @@ def test_a_key_that_is_taken_for_a_period_is_taken_once(
         ]
         assert len([made for made, taken in lasting if not taken]) == bool(lasting)
         # A period that somebody was just taking over is left for the next sweep.
-        store.run(fleet.forget(store.now))
+        store.run(fleet.clean_up(store.now))
         rows = store.rows("select job_id::text as id from unique_period")
         assert len(rows) == bool(lasting)
         for made, taken in lasting:

@@ -36,7 +36,7 @@ async def _hang_at_first(key: str, n: int) -> None:
 
 
 def _told() -> Told:
-    return Told(None, os.environ["HEADWAY_DATABASE_URL"], os.environ["TEST_SCHEMA"])
+    return Told(None, os.environ["HEADWAY_DATABASE_URL"])
 
 
 def register(hw: Headway) -> Headway:

@@ -15,11 +15,8 @@ import pytest
 
 from headway import Headway, Job
 from headway.core import codec
-from headway.core.clock import Clock
-from headway.engine.keys.handoff import HandOver
-from headway.errors import DatabaseUnavailable
-from headway.store.connect import Target
-from headway.store.link import Link
+from headway.store.connections.connect import Target
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.statement import text
 from tests.keys.tasks import register
 from tests.keys.told import Told
@@ -146,9 +143,10 @@ async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
 ) -> None:
     busy = Busy(hw)
     lines = await busy.enqueue("km")
-    refused = Link(Target("host=127.0.0.1 port=1 dbname=nowhere", schema))
-    busy.start(start).worker._duties.hand_over._link = refused
+    refused = EngineConnection(Target("host=127.0.0.1 port=1 dbname=nowhere", schema))
+    keys = busy.start(start).worker._claiming.keys
     await busy.until_running(db, 2)
+    keys.connection = refused
     plain = await busy.work.enqueue_many([{"gate": "plain"}] * 20)
     for key, (first, _) in zip("km", lines, strict=True):
         await busy.end(key, first)
@@ -182,32 +180,15 @@ async def test_room_that_a_killed_worker_had_not_handed_on_is_found(
         {"key": key, "n": n} for n in range(5) for key in keys
     )
     killed = spawn_worker("tests.keys.tasks:hw", "--concurrency", "4")
-    await eventually(told.began, within=60)
+    await eventually(told.began)
     locks.take(*keys)
-    await eventually(lambda: db.execute(WAITING).fetchone(), within=60)
+    await eventually(lambda: db.execute(WAITING).fetchone())
     killed.kill()
     # The server would go through with what it was sent, though nobody waits for the answer.
     db.execute(f"select pg_terminate_backend(pid) from ({WAITING}) w")
     locks.free()
-    for leased in ("worker", "duty"):
+    for leased in ("worker", "leader"):
         db.execute(f"update {leased} set expires_at = now()")
     spawn_worker("tests.keys.tasks:hw", "--concurrency", "4")
     for job in jobs:
         await job.result(timeout=60)
-
-
-async def test_it_takes_nothing_on_while_it_rests_from_a_fault(schema: str) -> None:
-    returned: list[list[str]] = []
-    refused = Link(Target("host=127.0.0.1 port=1 dbname=nowhere", schema))
-    hand_over = HandOver(refused, Clock(), lambda _: None)
-    hand_over.serve(lambda freed: returned.append(list(freed)))
-    hand_over.give(dict.fromkeys("ba"))
-    hand_over.give(dict.fromkeys("ca"))
-    assert (hand_over.able, hand_over.busy) == (True, True)
-    with pytest.raises(DatabaseUnavailable):
-        await hand_over.turn()
-    assert (hand_over.able, hand_over.busy, returned) == (False, False, [["b", "a", "c"]])
-    hand_over.give(dict.fromkeys("d"))
-    assert returned.pop() == ["d"]
-    assert await hand_over.turn() is None, "nothing was left here"
-    assert hand_over.able

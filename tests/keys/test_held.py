@@ -12,13 +12,13 @@ from psycopg.conninfo import make_conninfo
 
 from headway import Headway, Task, Unique
 from headway.errors import DatabaseUnavailable
-from headway.store import pool
+from headway.store.connections import pool
 from tests.crash.pooler import Pooler
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.store.client.LOCK_WITHIN", 0.5)
+    monkeypatch.setattr("headway.store.connections.client.LOCK_WITHIN", 0.5)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_b6_behind_a_pooler_it_is_the_same(
                     await call(1)
                 assert _names_the_holder(found.value, holder)
             await holder.rollback()
-            assert (await reindex.enqueue(1)).made
+            assert (await reindex.enqueue(1)).created
 
 
 async def test_b6_the_wait_in_the_callers_own_transaction_is_the_callers(

@@ -45,7 +45,7 @@ async def test_a_holder_that_is_killed_frees_its_room_when_its_lease_ends(
     spent = await hw.tasks["stand_once"].enqueue_many({"key": "spent", "n": n} for n in range(4))
     await eventually(lambda: sorted(told.began()) == [0, 0], within=WITHIN)
     killed.kill()
-    for leased in ("worker", "duty"):
+    for leased in ("worker", "leader"):
         db.execute(f"update {leased} set expires_at = now()")
     spawn_worker(APP)
     for job in [*again, *spent[1:]]:

@@ -22,12 +22,12 @@ async def test_a_second_job_of_the_same_key_is_the_first(hw: Headway) -> None:
         return user
 
     first, second, other = [await work.enqueue(user) for user in (1, 1, 2)]
-    assert (first.made, second.made, other.made) == (True, False, True)
+    assert (first.created, second.created, other.created) == (True, False, True)
     assert first == second
     assert first != other
     assert (await hw.run_until_idle()).total == 2
     assert await second.result() == 1
-    assert (await work.enqueue(1)).made, "the key was free when the job had ended"
+    assert (await work.enqueue(1)).created, "the key was free when the job had ended"
 
 
 async def test_reject_says_who_has_the_key(hw: Headway) -> None:
@@ -53,7 +53,7 @@ async def test_replace_gives_the_waiting_job_the_new_input_moment_and_priority(h
     moment = (await first.status()).run_at
     second = await index.using(delay="1h", priority=7).enqueue("a", version=2)
     assert second == first
-    assert not second.made
+    assert not second.created
     status = await first.status()
     assert (status.input, status.priority) == ({"doc": "a", "version": 2}, 7)
     assert status.run_at > moment
@@ -75,7 +75,7 @@ async def test_replace_leaves_a_job_alone_that_has_begun(hw: Headway, start) -> 
     first = await work.enqueue(1)
     await asyncio.wait_for(began.wait(), DEADLINE)
     second = await work.enqueue(2)
-    assert second.made
+    assert second.created
     assert second != first
     gate.set()
     assert [await job.result(timeout=DEADLINE) for job in (first, second)] == [1, 2]
@@ -113,11 +113,11 @@ async def test_a_key_that_counts_while_waiting_is_free_when_the_job_begins(
         return n
 
     first = await work.enqueue(1)
-    assert not (await work.enqueue(2)).made
+    assert not (await work.enqueue(2)).created
     start(poll="1h")
     await asyncio.wait_for(began.wait(), DEADLINE)
     third = await work.enqueue(3)
-    assert third.made
+    assert third.created
     gate.set()
     assert [await job.result(timeout=DEADLINE) for job in (first, third)] == [1, 3]
 
@@ -133,12 +133,12 @@ async def test_an_unfinished_job_has_its_key_until_it_ends_however_it_does(
         raise RuntimeError("no")
 
     first = await work.enqueue()
-    assert not (await work.enqueue()).made
+    assert not (await work.enqueue()).created
     if ending == "cancel":
         assert await first.cancel()
     else:
         await hw.run_until_idle()
-    assert (await work.enqueue()).made == (ending != "retry")
+    assert (await work.enqueue()).created == (ending != "retry")
 
 
 async def test_a_period_outlives_the_job(hw: Headway, db: psycopg.Connection[Any]) -> None:
@@ -149,7 +149,7 @@ async def test_a_period_outlives_the_job(hw: Headway, db: psycopg.Connection[Any
     first = await report.enqueue()
     await hw.run_until_idle()
     second = await report.enqueue()
-    assert not second.made
+    assert not second.created
     assert await second.result() == "sent"
     with pytest.raises(KeyTaken) as taken:
         await report.using(unique=Unique("daily", policy="reject", period="1d")).enqueue()
@@ -158,7 +158,7 @@ async def test_a_period_outlives_the_job(hw: Headway, db: psycopg.Connection[Any
     assert until is not None
     assert timedelta(hours=23) < until[0] <= timedelta(days=1)
     db.execute("update unique_period set until = now()")
-    assert (await report.enqueue()).made
+    assert (await report.enqueue()).created
 
 
 async def test_duplicates_within_one_call(hw: Headway) -> None:
@@ -170,11 +170,11 @@ async def test_duplicates_within_one_call(hw: Headway) -> None:
 
     calls = [{"key": key, "n": n} for n, key in enumerate(["b", "a", "b", "c", "a", "b"])]
     jobs = await work.enqueue_many(calls)
-    assert [job.made for job in jobs] == [True, True, False, True, False, False]
+    assert [job.created for job in jobs] == [True, True, False, True, False, False]
     assert [jobs.index(job) for job in jobs] == [0, 1, 0, 3, 1, 0]
     replacing = work.using(unique=Unique(lambda key, **_: f"r {key}", policy="replace"))
     replaced = await replacing.enqueue_many(calls)
-    assert [job.made for job in replaced] == [job.made for job in jobs]
+    assert [job.created for job in replaced] == [job.created for job in jobs]
     await hw.run_until_idle()
     assert [await job.result() for job in jobs] == [0, 1, 0, 3, 1, 0]
     assert [await job.result() for job in replaced] == [5, 4, 5, 3, 4, 5]
@@ -182,7 +182,7 @@ async def test_duplicates_within_one_call(hw: Headway) -> None:
     refusing = work.using(unique=Unique(lambda key, **_: f"x {key}", policy="reject"))
     with pytest.raises(KeyTaken):
         await refusing.enqueue_many(calls)
-    assert (await refusing.enqueue("a", 9)).made, "all or none"
+    assert (await refusing.enqueue("a", 9)).created, "all or none"
 
 
 @pytest.mark.parametrize("policy", ["skip", "reject", "replace"])
@@ -208,7 +208,7 @@ async def test_of_many_producers_at_once_one_makes_the_job(
                     await conn.rollback()
                 else:
                     await conn.commit()
-                    kept.append((f"key {n}", job.id, job.made))
+                    kept.append((f"key {n}", job.id, job.created))
         return kept
 
     said = [one for some in await asyncio.gather(*map(produce, range(8))) for one in some]
@@ -226,10 +226,10 @@ async def test_a_job_is_revived_with_its_key_unless_another_has_it(hw: Headway) 
     first = await work.enqueue()
     await hw.run_until_idle()
     assert await first.retry()
-    assert not (await work.enqueue()).made
+    assert not (await work.enqueue()).created
     await hw.run_until_idle()
     second = await work.enqueue()
-    assert second.made
+    assert second.created
     assert await first.retry()
     assert (await first.status()).keys is None
     assert await work.enqueue() == second

@@ -9,44 +9,44 @@ from typing import Any, LiteralString
 
 import psycopg
 
-_TELL = "insert into {}.told (key, n, what) values (%s, %s, %s)"
+_TELL = "insert into telling.told (key, n, what) values (%s, %s, %s)"
 
 
 class Told:
     """A table that handlers write to on connections of their own, so that it shows what really ran."""
 
-    def __init__(self, db: psycopg.Connection[Any] | None, dsn: str, schema: str) -> None:
+    def __init__(self, db: psycopg.Connection[Any] | None, dsn: str) -> None:
         """`db` is for those who read."""
         self._db = db
         self._dsn = dsn
-        self._schema = schema
 
     @asynccontextmanager
     async def running(self, key: str, n: int) -> AsyncIterator[None]:
         """Says that it begins, and that it ends however it does."""
         async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True) as side:
-            await side.execute(_TELL.format(self._schema), (key, n, "began"))
+            await side.execute(_TELL, (key, n, "began"))
             try:
                 yield
             finally:
-                await side.execute(_TELL.format(self._schema), (key, n, "ended"))
+                await side.execute(_TELL, (key, n, "ended"))
 
     async def has_begun(self, key: str, n: int) -> bool:
         """Whether this job has begun before."""
-        query = "select 1 from {}.told where key = %s and n = %s"
+        query = "select 1 from telling.told where key = %s and n = %s"
         async with await psycopg.AsyncConnection.connect(self._dsn) as side:
-            found = await side.execute(query.format(self._schema), (key, n))
+            found = await side.execute(query, (key, n))
             return await found.fetchone() is not None
 
     def began(self, key: str | None = None) -> list[int]:
         """Who began, in their order, each as often as it did."""
-        query = "select n from told where what = 'began' and key = coalesce(%s, key) order by place"
+        query = """select n from telling.told where what = 'began' and key = coalesce(%s, key)
+                   order by place"""
         return [n for (n,) in self._rows(query, [key])]
 
     def most_at_once(self) -> dict[str, int]:
         """Of each key, how many ran at once."""
         running, most = Counter[str](), Counter[str]()
-        for key, what in self._rows("select key, what from told order by place"):
+        for key, what in self._rows("select key, what from telling.told order by place"):
             running[key] += 1 if what == "began" else -1
             most[key] = max(most[key], running[key])
         assert not any(running.values()), "somebody never ended"

@@ -9,9 +9,9 @@ import psycopg
 
 from headway import Headway, Limit
 from headway.core.definition import Definition
-from headway.store import controls, jobs
-from headway.store.controls import Kind
+from headway.core.info import ControlKind
 from headway.store.rows import Claim
+from headway.store.statements import controls, jobs
 from tests.store.store import TASK, Asked, Store, ask, shares
 
 
@@ -43,7 +43,7 @@ def declare(store: Store, limit: Limit | None) -> int:
     return news
 
 
-def reset(store: Store, name: str, kind: Kind = "queue") -> bool:
+def reset(store: Store, name: str, kind: ControlKind = "queue") -> bool:
     """Back to what code declares, as `hw.controls.reset` does it."""
     with store.conn.transaction():
         was_set = store.run(controls.reset_limit(store.target, kind, name))

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from headway import Headway, Limit
-from headway.engine.maintenance import leader as duties
+from headway.engine.maintenance import services
 from headway.engine.maintenance.sweeps import sweeps
 from tests.limits.record import Record
 from tests.support import Running, eventually
@@ -84,7 +84,7 @@ async def test_a_limit_in_code_yields_to_a_person_and_comes_back(
     start(poll="1h")
     await scene.enqueue(40)
     await eventually(lambda: record.running() == 2)
-    await hw.controls.limit(task="work", concurrency=4, by="ada")
+    await hw.controls.limit(task="work", concurrency=4, actor="ada")
     await eventually(lambda: record.running() == 4)
     # A worker that starts with the same code changes nothing of that.
     start(poll="1h")
@@ -187,7 +187,7 @@ async def test_what_was_being_claimed_when_the_first_limit_was_set_counts_at_onc
     slot is taken."""
     marks = "limits"
     monkeypatch.setattr(
-        duties, "sweeps", lambda *given: [one for one in sweeps(*given) if one.name != marks]
+        services, "sweeps", lambda *given: [one for one in sweeps(*given) if one.name != marks]
     )
     db.execute(
         """create function hold() returns trigger language plpgsql as
@@ -208,3 +208,18 @@ async def test_what_was_being_claimed_when_the_first_limit_was_set_counts_at_onc
     await eventually(lambda: db.execute(counted).fetchone() == (2,))
     scene.let_go(3)
     await eventually(lambda: db.execute("select count(*) from job").fetchone() == (0,))
+
+
+async def test_the_status_of_a_job_shows_the_limit_in_force(hw: Headway) -> None:
+    @hw.task(limit=Limit(key=lambda tenant: tenant, concurrency=3))
+    async def sync(tenant: str) -> None: ...
+
+    @hw.task(limit=Limit(key=lambda tenant: tenant, rate="5/s"))
+    async def ping(tenant: str) -> None: ...
+
+    await hw.run_until_idle()  # a worker declares the limits
+    job, rated = await sync.enqueue("acme"), await ping.enqueue("acme")
+    assert (await job.status()).keys == {"concurrency": "sync/acme", "limit": 3}
+    assert (await rated.status()).keys == {"concurrency": "ping/acme"}
+    await hw.controls.limit(keys_of="sync", concurrency=7)
+    assert (await job.status()).keys == {"concurrency": "sync/acme", "limit": 7}

@@ -16,8 +16,8 @@ Start = Callable[..., Running]
 
 def _waits(worker: Worker) -> bool:
     """It has asked in vain, and nothing but room makes it ask again."""
-    claimer = worker._claimer  # pyright: ignore[reportPrivateUsage]
-    return bool(claimer.limits.held) and not (claimer._owed or claimer._look_due)  # pyright: ignore[reportPrivateUsage]
+    planner = worker._claiming.planner  # pyright: ignore[reportPrivateUsage]
+    return bool(planner.limits.held) and not planner.scans.scan_due
 
 
 async def test_what_waits_behind_a_full_limit_is_not_forgotten_by_a_look(

@@ -11,9 +11,11 @@ import pytest
 
 from headway import Headway, Key, Limit
 from headway.core.clock import monotonic
-from headway.engine.keys import admitter as admitter_module
-from headway.engine.keys.admitter import Admitter
-from headway.store.link import Link
+from headway.engine.claiming.planner import ClaimPlanner
+from headway.engine.keys import admitting
+from headway.engine.keys.admission import KeyAdmission
+from headway.engine.keys.admitting import Admitter
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.statement import Statement
 from tests.limits.record import Record
 from tests.support import DEADLINE, Running, eventually
@@ -45,7 +47,7 @@ async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
     ready = "select count(*) = 1 from job where state = 'r'"
     await eventually(lambda: db.execute(ready).fetchone() == (True,))
     able = [await task.using(queue="open").enqueue() for _ in range(5)]
-    await hw.queues.pause("bulk", by="ada", reason="too much")
+    await hw.queues.pause("bulk", actor="ada", reason="too much")
     for job in able:
         assert await job.result(timeout=DEADLINE) == "done"
     start(queues={"bulk": 1}, poll="1h", poll_alone="1h")
@@ -74,9 +76,11 @@ async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
     hw: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hw.migrate()
-    link = Link(hw.session.target)
-    admitter = Admitter(link, hw.session.clock, 3600.0, lambda *_: None)
-    admitter.duty(True)
+    link = EngineConnection(hw._session.target)
+    planner = ClaimPlanner({"default": 1}, {}, ["task"], {}, 1)
+    keys = KeyAdmission(link, hw._session.clock, planner, lambda: None)
+    admitter = Admitter(keys, hw._session.clock, 3600.0)
+    admitter.lead(True)
     await hw.queues.pause("bulk", until="10m")
     run, turned = link.run, False
 
@@ -85,7 +89,7 @@ async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
         answer = await run(statement)
         if statement.name == "reads/lines":  # it knows of the pause by now, and looks at the lines
             turned = True
-            monkeypatch.setattr(admitter_module, "monotonic", lambda: monotonic() + 660)
+            monkeypatch.setattr(admitting, "monotonic", lambda: monotonic() + 660)
         return answer
 
     monkeypatch.setattr(link, "run", while_time_passes)

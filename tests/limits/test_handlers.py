@@ -108,7 +108,7 @@ async def test_transactions_free_their_room_with_their_commit(
 
 @pytest.mark.slow
 async def test_processes_have_limits_too(hw: Headway, start: Start, record: Record) -> None:
-    cube: Any = Task(hw.session, tasks.cube.definition)
+    cube: Any = Task(hw._session, tasks.cube.definition)
     hw.tasks["cube"] = cube
     jobs = await cube.enqueue_many({"n": n} for n in range(8))
     start(poll="1h", processes=1)

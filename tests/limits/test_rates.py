@@ -19,7 +19,7 @@ Start = Callable[..., Running]
 
 def round_trips(worker: Worker) -> int:
     """What this worker has asked of the database about jobs."""
-    return worker._exchange._link.round_trips  # pyright: ignore[reportPrivateUsage]
+    return worker._job_loop.connection.round_trips  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("of", ["queue", "task"])

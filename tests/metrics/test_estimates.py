@@ -15,10 +15,10 @@ from psycopg.rows import dict_row
 
 from headway import Headway
 from headway.core.clock import Clock
-from headway.engine.maintenance.job_counts import Census
+from headway.engine.maintenance.job_counts import JobCounter
 from headway.store import migrate
-from headway.store.connect import Target
-from headway.store.link import Link
+from headway.store.connections.connect import Target
+from headway.store.connections.engine_connection import EngineConnection
 from tests.sql.hand import Hand
 from tests.support import Running, eventually
 
@@ -115,10 +115,10 @@ async def test_a_census_says_how_many_there_are_beyond_what_is_looked_at(
 ) -> None:
     _fill(hand, "one", ready=150, scheduled=120, blocked=110, waiting=4)
     _fill(hand, "two", ready=130)
-    link = Link(Target(dsn, schema))
-    census = Census(link, Clock(), long=0, part=1)
+    link = EngineConnection(Target(dsn, schema))
+    census = JobCounter(link, Clock(), long=0, part=1)
     try:
-        census.duty(True)
+        census.lead(True)
         await _count_all(census, hand)
     finally:
         await link.close()
@@ -134,19 +134,19 @@ async def test_a_census_is_forgotten_once_the_table_is_short(
 ) -> None:
     _fill(hand, "one", ready=3)
     hand.rows("insert into census values ('gone', 'r', 1000000, now())")
-    link = Link(Target(dsn, schema))
+    link = EngineConnection(Target(dsn, schema))
     try:
-        census = Census(link, Clock(), long=1000)
-        assert await census.turn() is None  # it is not its duty
+        census = JobCounter(link, Clock(), long=1000)
+        assert await census.turn() is None  # it is not the leader
         assert hand.value("select count(*) from census") == 1
-        census.duty(True)
+        census.lead(True)
         await census.turn()
     finally:
         await link.close()
     assert hand.value("select count(*) from census") == 0
 
 
-async def test_the_worker_on_duty_takes_the_census(
+async def test_the_leader_takes_the_census(
     hw: Headway, start: Callable[..., Running], hand: Hand
 ) -> None:
     @hw.task
@@ -163,7 +163,7 @@ def test_what_the_census_remembers_of_an_empty_queue_is_not_shown(hand: Hand) ->
     assert [r["queue"] for r in hand.rows(_LIVE, None, 100)] == ["one"]
 
 
-async def _count_all(census: Census, hand: Hand) -> None:
+async def _count_all(census: JobCounter, hand: Hand) -> None:
     """Turns until a census was kept; the table has several pages, and a part is one."""
     for turn in range(1000):
         await census.turn()

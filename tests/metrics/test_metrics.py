@@ -11,7 +11,7 @@ import pytest
 from headway import Headway, QueueMetrics
 from headway.core.clock import Clock
 from headway.errors import ConfigError
-from headway.store import counts
+from headway.store.statements import counts
 from tests.sql.hand import Hand
 from tests.support import Running, eventually
 
@@ -124,7 +124,7 @@ async def test_adding_up_is_repeated_without_harm_and_forgets_after_90_days(
     hw: Headway, hand: Hand
 ) -> None:
     day = datetime(2040, 1, 1, tzinfo=UTC)
-    client = hw.session.client
+    client = hw._session.client
     hand.rows("insert into tally values ('mail', 'd', 2), ('mail', 'd', 3), ('old', 'f', 1)")
     assert await client.run(counts.tally(1000, day)) == 3
     assert await client.run(counts.tally(1000, day)) == 0
@@ -157,7 +157,7 @@ def test_metrics_can_be_asked_for_from_a_thread(dsn: str, schema: str, hand: Han
 async def test_metrics_are_of_the_moment_that_the_app_is_at(hw: Headway, hand: Hand) -> None:
     hand.enqueue(queue="mail")
     moment = datetime(2040, 1, 1, tzinfo=UTC)
-    hw.session.clock = Clock(moment)
+    hw._session.clock = Clock(moment)
     found = await hw.queues.metrics("mail")
     assert found.as_of == moment
     assert (found.oldest_ready_age or 0) > 365 * 86_400

@@ -1,4 +1,4 @@
-"""Who is let in under a concurrency key, and who gives way: admit.sql and give_way.sql on the model."""
+"""Who is let in under a concurrency key, and who gives way: admit.sql and unadmit.sql on the model."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from headway.core.definition import Definition
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.store import bulk, controls, counts
 from headway.store.rows import Lane
+from headway.store.statements import bulk, controls, counts
 from tests.model.controls import Name, Numbers
 from tests.model.job import NO_LINE
 from tests.model.machine import LINES, QUEUES, TENANTS, Machine, ends_of, members

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.core.state import State
-from headway.store import inspect
+from headway.store.statements import inspect
 from tests.model.controls import Control, Numbers
 from tests.model.invariants import Snapshot
 from tests.model.job import Job

@@ -22,8 +22,8 @@ from headway.core.retry import Retry
 from headway.core.state import State
 from headway.core.verdict import Broke, Moved, Raised, Returned, Stopped
 from headway.errors import Fatal, Snooze
-from headway.store import fleet, jobs
 from headway.store.rows import Claim, Lane
+from headway.store.statements import fleet, jobs
 from tests.model.job import HANDLERS, NO_LINE, Line
 from tests.model.model import LEASE
 from tests.model.pair import End, Heard, Pair

@@ -121,10 +121,16 @@ class Model:
         ready = [job for job in self.all(State.READY) if self._may_run(job, locked)]
         for queue, ask in asks if self.alive(worker) else ():
             lane = [
-                job for job in ready if job.lane == Lane(queue, ask.p) and (job.seq or 0) > ask.s
+                job
+                for job in ready
+                if job.lane == Lane(queue, ask.priority) and (job.seq or 0) > ask.cursor
             ]
             lane = [job for job in lane if self._is_meant(job.handler, ask)]
-            most = min(ask.n, rooms.get(("task", ask.t[0]), ask.n)) if ask.o else ask.n
+            most = (
+                min(ask.most, rooms.get(("task", ask.handlers[0]), ask.most))
+                if ask.alone
+                else ask.most
+            )
             of_queue = min(room, rooms.get(("queue", queue), room))
             for job in sorted(lane, key=lambda job: job.seq or 0)[:most]:
                 if taken_of[queue] < of_queue:
@@ -146,7 +152,7 @@ class Model:
 
     def _is_meant(self, handler: str, ask: Ask) -> bool:
         """A task with a limit is claimed only on a line of its own."""
-        return handler in ask.t and (ask.o or handler not in self.controls.bound("task"))
+        return handler in ask.handlers and (ask.alone or handler not in self.controls.bound("task"))
 
     def _start(self, job: Job, worker: int) -> None:
         """The caller sets its claim number, which is partly random."""

@@ -17,12 +17,12 @@ from headway.core import codec
 from headway.core.retry import Retry
 from headway.core.state import State
 from headway.core.verdict import Outcome, decide
-from headway.store import controls, fleet, jobs
-from headway.store.controls import LockedLimit
 from headway.store.documents import NewJob, Settled
 from headway.store.faults import KEY_TAKEN
 from headway.store.rows import Claim, Lane
 from headway.store.statement import R, Statement
+from headway.store.statements import controls, fleet, jobs
+from headway.store.statements.controls import LockedLimit
 from tests.model import admission, facts
 from tests.model.bounds import Bounds
 from tests.model.invariants import Invariants, Snapshot
@@ -162,7 +162,7 @@ class Pair:
 
     def _lock(self, asks: list[Asked]) -> list[LockedLimit]:
         names = {("queue", queue) for queue, _ in asks}
-        names |= {("task", ask.t[0]) for _, ask in asks if ask.o}
+        names |= {("task", ask.handlers[0]) for _, ask in asks if ask.alone}
         queues = [name for kind, name in names if kind == "queue"]
         tasks = [name for kind, name in names if kind == "task"]
         locked = self.store.run(controls.lock(queues, tasks, self.store.now))
@@ -270,7 +270,7 @@ class Pair:
     def admit(self, keys: Collection[str]) -> None:
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys(keys))
-            gave_way = self.store.run(jobs.give_way(keys, self.store.now))
+            gave_way = self.store.run(jobs.unadmit(keys, self.store.now))
             admitted = self._admit(keys)
         assert gave_way == admission.give_way(self.model, keys)
         assert admitted == admission.admit(self.model, keys)
@@ -287,7 +287,7 @@ class Pair:
         return self.store.run(jobs.admit(self.store.target, keys, self.store.now)).count
 
     def forget(self) -> None:
-        self.run("forget", fleet.forget(self.store.now))
+        self.run("forget", fleet.clean_up(self.store.now))
         before = set(self.model.unkept)
         self.model.forget()
         self.always.forgotten |= before - self.model.unkept.keys()

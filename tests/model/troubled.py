@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import multiple, precondition, rule
 
-from headway.store import fleet, jobs
 from headway.store.rows import Claim
+from headway.store.statements import fleet, jobs
 from tests.model.controlled import Controlled
 from tests.model.job import Job
 from tests.model.machine import Machine, ends_of, members

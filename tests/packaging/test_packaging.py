@@ -15,8 +15,6 @@ import pytest
 from headway import __version__
 from tests.packaging.conftest import ROOT, Built, Environment
 
-pytestmark = pytest.mark.slow
-
 _PROGRAM = """
 import headway
 
@@ -113,6 +111,7 @@ def test_the_version_is_written_once(package_metadata: Message, project: dict[st
     assert project.get("version", __version__) == __version__ == package_metadata["Version"]
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_jobs_where_nothing_else_is_installed(
     environment: Environment, schema: str, dsn: str, db: psycopg.Connection[Any]
 ) -> None:
@@ -129,6 +128,7 @@ def test_the_wheel_runs_jobs_where_nothing_else_is_installed(
     ]
 
 
+@pytest.mark.slow
 def test_every_module_of_the_wheel_can_be_imported(environment: Environment) -> None:
     """None needs more than is declared; what is optional is asked for when it is used."""
     modules = [
@@ -140,6 +140,7 @@ def test_every_module_of_the_wheel_can_be_imported(environment: Environment) -> 
     environment.run("python", "-c", program)
 
 
+@pytest.mark.slow
 def test_the_command_is_installed_and_works(environment: Environment, dsn: str) -> None:
     words = environment.run("headway", "--help").stdout
     for command in ("worker", "migrate", "job", "queue", "health", "init"):
@@ -149,6 +150,7 @@ def test_the_command_is_installed_and_works(environment: Environment, dsn: str) 
     assert "create table" in environment.run("headway", "migrate", "--sql").stdout
 
 
+@pytest.mark.slow
 def test_the_example_project_of_init_is_in_the_wheel(environment: Environment) -> None:
     """`headway init` writes files that are data of the package."""
     environment.run("headway", "init", "example")

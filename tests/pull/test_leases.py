@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from headway import Headway
-from headway import pulled as pulled_module
 from headway.errors import DatabaseUnavailable
-from headway.pulled import PulledJob
-from headway.store.client import Client
+from headway.pull import job as pulled_module
+from headway.pull.job import PulledJob
+from headway.store.connections.client import Client
 from tests.sql.hand import Hand
 from tests.support import DEADLINE, Running, eventually, eventually_sync
 
@@ -219,16 +219,16 @@ def test_what_lingered_while_the_database_is_away_is_left_to_its_lease(
 ) -> None:
     """Nobody knows whether it is still ours, so it is not handed out; the next one is."""
     made = [hand.enqueue("resize", {"n": n}, queue="ext") for n in range(3)]
-    run = Client.run_sync
+    run = Client.run_all_sync
 
-    def unreliable(self: Client, statement: Any, *given: Any) -> Any:
-        if statement.name == "writes/extend":
+    def unreliable(self: Client, statements: Any, **given: Any) -> Any:
+        if statements[0].name == "writes/extend":
             raise DatabaseUnavailable("the server is down")
-        return run(self, statement, *given)
+        return run(self, statements, **given)
 
-    monkeypatch.setattr(Client, "run_sync", unreliable)
+    monkeypatch.setattr(Client, "run_all_sync", unreliable)
     lingered = iter([False, True, False])
-    monkeypatch.setattr(PulledJob, "lingered", property(lambda _: next(lingered)))
+    monkeypatch.setattr(PulledJob, "half_spent", property(lambda _: next(lingered)))
     with closing(hw.pull_sync("ext", count=3, lease="1h")) as pulled:
         handed_out = [next(pulled).id, next(pulled).id]
     assert handed_out == [made[0], made[2]]
@@ -239,16 +239,16 @@ async def test_in_a_loop_what_lingered_while_the_database_is_away_is_left_to_its
     hw: Headway, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [hand.enqueue("resize", {"n": n}, queue="ext") for n in range(3)]
-    run = Client.run
+    run = Client.run_all
 
-    async def unreliable(self: Client, statement: Any, *given: Any) -> Any:
-        if statement.name == "writes/extend":
+    async def unreliable(self: Client, statements: Any, **given: Any) -> Any:
+        if statements[0].name == "writes/extend":
             raise DatabaseUnavailable("the server is down")
-        return await run(self, statement, *given)
+        return await run(self, statements, **given)
 
-    monkeypatch.setattr(Client, "run", unreliable)
+    monkeypatch.setattr(Client, "run_all", unreliable)
     lingered = iter([False, True, False])
-    monkeypatch.setattr(PulledJob, "lingered", property(lambda _: next(lingered)))
+    monkeypatch.setattr(PulledJob, "half_spent", property(lambda _: next(lingered)))
     async with aclosing(hw.pull("ext", count=3, lease="1h")) as pulled:
         handed_out = [(await anext(pulled)).id, (await anext(pulled)).id]
     assert handed_out == [made[0], made[2]]
@@ -266,7 +266,7 @@ async def test_one_that_stops_while_it_lengthens_a_lease_gives_everything_back(
         await asyncio.Event().wait()
         return True
 
-    monkeypatch.setattr(PulledJob, "lingered", True)
+    monkeypatch.setattr(PulledJob, "half_spent", True)
     monkeypatch.setattr(PulledJob, "extend", extend)
     consumer = asyncio.ensure_future(anext(hw.pull("ext", count=2, lease="1h")))
     await asyncio.wait_for(lengthening.wait(), DEADLINE)

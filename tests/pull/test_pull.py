@@ -34,7 +34,7 @@ async def test_a_job_that_is_there_is_pulled_and_completed(app: Headway, hand: H
     made = hand.enqueue("resize", {"n": 1}, queue="ext", headers={"trace": "t"}, priority=3)
     (job,) = await _pulled(app, 1)
     assert (job.id, job.claim >> 32, job.task, job.step) == (made, 1, "resize", "")
-    assert (job.attempt, job.max_attempts, job.priority) == (1, 5, 3)
+    assert (job.attempt, job.max_attempts, job.priority) == (1, 20, 3)
     assert (job.input, job.headers, job.key) == ({"n": 1}, {"trace": "t"}, None)
     assert hand.state(made) == "running"
     assert await job.complete({"width": 10})
@@ -57,7 +57,7 @@ async def test_a_consumer_that_waits_is_given_what_comes(app: Headway, hand: Han
 async def test_a_consumer_that_waits_holds_no_transaction_and_no_snapshot(
     hw: Headway, hand: Hand
 ) -> None:
-    target = hw.session.target
+    target = hw._session.target
     puller = Headway(make_conninfo(target.dsn, application_name="puller"), schema=target.schema)
     async with puller, aclosing(puller.pull("ext")) as pulled:
         coming = asyncio.ensure_future(anext(pulled))
@@ -280,7 +280,7 @@ async def test_a_queue_that_is_resumed_is_pulled_from(
         ({"lease": "2d"}, "call extend"),
         ({"count": 0}, "from 1 to 10000"),
         ({"count": "3"}, "from 1 to 10000"),
-        ({"tasks": []}, "leave it out for all"),
+        ({"tasks": []}, "leave it out to claim all"),
         ({"queue": "*"}, "from one queue"),
         ({"tasks": "resize"}, r"give a list: \['resize'\]"),
         ({"tasks": [""]}, "task ''"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.store.link import Link
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.statement import Statement
 
 
@@ -28,11 +28,11 @@ class Sent:
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """Everything that workers send from now on; it is sent all the same."""
     sent = Sent()
-    run_all = Link.run_all
+    run_all = EngineConnection.run_all
 
-    async def record(self: Link, *statements: Statement[Any]) -> list[Any]:
+    async def record(self: EngineConnection, *statements: Statement[Any]) -> list[Any]:
         sent.trips.append(list(statements))
         return await run_all(self, *statements)
 
-    monkeypatch.setattr(Link, "run_all", record)
+    monkeypatch.setattr(EngineConnection, "run_all", record)
     return sent

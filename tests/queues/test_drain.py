@@ -47,7 +47,9 @@ async def test_it_returns_when_what_runs_has_ended_and_the_rest_stays(
         told.append(running)
         seen.set()
 
-    draining = asyncio.ensure_future(hw.queues.drain("mail", reason="deploy", by="ada", told=look))
+    draining = asyncio.ensure_future(
+        hw.queues.drain("mail", reason="deploy", actor="ada", on_progress=look)
+    )
     await asyncio.wait_for(seen.wait(), DEADLINE)
     assert told[0] == 2
     assert not draining.done()
@@ -83,7 +85,7 @@ async def test_the_same_without_a_loop(
             seen.set()
             loop.call_soon_threadsafe(opened.set)
 
-    left = await asyncio.to_thread(hw.queues.drain_sync, "mail", timeout=DEADLINE, told=look)
+    left = await asyncio.to_thread(hw.queues.drain_sync, "mail", timeout=DEADLINE, on_progress=look)
     assert left == 0
     assert seen.is_set()
 

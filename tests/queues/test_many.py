@@ -46,7 +46,9 @@ async def test_all_lanes_with_work_are_claimed_in_one_statement(
     claims = [one for trip in sent.trips for one in trip if one.name == CLAIM]
     asked = [codec.decode(claim.params["shares"]) for claim in claims]
     assert len(asked[0]) == 30, "every queue"
-    assert {tuple(line["p"] for line in share["l"]) for share in asked[0]} == {(5, 0)}, "every lane"
+    assert {tuple(line["priority"] for line in share["lines"]) for share in asked[0]} == {(5, 0)}, (
+        "every lane"
+    )
     assert len(claims) <= 4, "one for all of it, and one to learn that there is no more"
 
 
@@ -86,8 +88,8 @@ async def test_an_idle_worker_that_listens_asks_nothing_until_it_hears_of_someth
         assert await job.result(timeout=DEADLINE) == queue
         claims = [one for trip in sent.trips for one in trip if one.name == CLAIM]
         asked = [codec.decode(claim.params["shares"]) for claim in claims]
-        assert {share["q"] for shares in asked for share in shares} <= {"q1", "q999"}
-        assert asked[-1][0]["q"] == queue
+        assert {share["queue"] for shares in asked for share in shares} <= {"q1", "q999"}
+        assert asked[-1][0]["queue"] == queue
 
 
 @pytest.mark.parametrize("every", [False, True], ids=["named", "star"])

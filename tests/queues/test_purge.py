@@ -40,12 +40,12 @@ async def test_it_says_how_many_and_of_one_task_if_asked_to(hw: Headway, echo, h
 async def test_the_preview_is_what_it_does(hw: Headway, echo) -> None:
     await echo.enqueue_many({"n": n} for n in range(3))
     await echo.using(delay="1h").enqueue(1)
-    found = await hw.queues.parked("mail")
+    found = await hw.queues.waiting("mail")
     assert [(row.task, row.state, row.count) for row in found] == [
         ("echo", "ready", 3),
         ("echo", "scheduled", 1),
     ]
-    assert hw.queues.parked_sync("mail", task="other") == []
+    assert hw.queues.waiting_sync("mail", task="other") == []
     assert await hw.queues.purge("mail") == 4
 
 
@@ -106,8 +106,8 @@ async def test_room_under_a_key_goes_to_who_waits_for_it_elsewhere(
     other = echo.using(concurrency_key="another", queue="elsewhere")
     assert await (await other.enqueue(3)).result(timeout=DEADLINE) == 3
     # It has the duty, and has looked at every line that it was told of: now it waits to be told.
-    admitter = running.worker._duties.admitter  # pyright: ignore[reportPrivateUsage]
-    await eventually(lambda: not admitter._owed)  # pyright: ignore[reportPrivateUsage]
+    admitter = running.worker._upkeep.maintenance.admitter  # pyright: ignore[reportPrivateUsage]
+    await eventually(lambda: not admitter._scan_due)  # pyright: ignore[reportPrivateUsage]
     assert hand.state(behind.id) == "blocked"
     assert await hw.queues.purge("mail") == 1
     assert await behind.result(timeout=DEADLINE) == 2
@@ -132,7 +132,7 @@ async def test_what_is_enqueued_meanwhile_stays(hw: Headway, echo, hand: Hand) -
         if so_far < 2_500:
             late.append(echo.enqueue_sync(n=-1))
 
-    assert await asyncio.to_thread(hw.queues.purge_sync, "mail", told=told) == 2_500
+    assert await asyncio.to_thread(hw.queues.purge_sync, "mail", on_progress=told) == 2_500
     assert len(late) >= 2
     assert {(await job.status()).state for job in late} == {"ready"}
 
@@ -169,6 +169,6 @@ async def test_g3_under_claimers_and_purges_every_job_has_exactly_one_end(
 
 @pytest.mark.parametrize("queue", ["", " mail", "x" * 201])
 async def test_a_name_that_cannot_be_is_refused(hw: Headway, queue: str) -> None:
-    for call in (hw.queues.purge_sync, hw.queues.parked_sync, hw.queues.drain_sync):
+    for call in (hw.queues.purge_sync, hw.queues.waiting_sync, hw.queues.drain_sync):
         with pytest.raises(ConfigError, match="queue"):
             call(queue)

@@ -143,7 +143,7 @@ async def test_strict_lets_what_comes_into_an_earlier_queue_overtake(
 
 def _heard(running: Running, queue: str) -> bool:
     """Whether a worker knows that a queue may have something."""
-    return queue in running.worker._claimer._active  # pyright: ignore[reportPrivateUsage]
+    return queue in running.worker._claiming.planner.lines.active  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def _heard(running: Running, queue: str) -> bool:
         ({"dedicated": {"mail": 0}}, "queue 'mail' has 0 slots, not 1 to 100000"),
         ({"dedicated": {"*": 2}}, "not for '\\*'"),
         ({"queues": {"mail": 1}, "dedicated": {"mail": 1}}, "give one of them"),
-        ({"order": "random"}, "order = 'random' cannot be; it must be 'fair' or"),
+        ({"order": "random"}, "order = 'random' is invalid: expected 'fair' or"),
     ],
 )
 async def test_what_cannot_be_served_is_refused_before_anything_is_asked(

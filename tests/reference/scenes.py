@@ -7,9 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from headway import Flow, Headway, Next
-from headway.store import jobs
-from headway.store.rows import Promotion
+from headway import Headway
 from tests.store.store import Store
 
 NOWHERE = "postgresql://127.0.0.1:1/nowhere"
@@ -18,37 +16,6 @@ NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 OURS = "datname = current_database() and pid <> pg_backend_pid() and application_name like %s"
 LISTENING = f"{OURS} and query like 'select pg_notify(%%'"
 """A listener's last statement was the proof that it hears itself."""
-
-
-def promote(store: Store) -> Promotion:
-    return store.run(jobs.promote(store.target, None, 100, store.now))
-
-
-def rescue(store: Store) -> tuple[int, int]:
-    return store.rescue()
-
-
-ONE_CRASH: dict[str, Any] = {"options": {"retry": {"max_crashes": 1}}}
-"""A job that fails when its worker is lost for the first time."""
-
-
-def lose(store: Store) -> int:
-    """Lets the lease of every worker run out, takes their jobs back and waits until the back-off of
-    those that run again is over; the id of a new worker."""
-    store.advance(31)
-    rescue(store)
-    store.advance(4)
-    promote(store)
-    return store.register()
-
-
-def give_up(store: Store) -> None:
-    """Has the fleet give up every worker, and take its jobs back before it can know."""
-    with store.conn.transaction():
-        lapse = "update {}.worker set expires_at = now() - interval '1 second'"
-        store.conn.execute(sql.SQL(lapse).format(sql.Identifier(store.schema)))
-        rescued = store.run(jobs.rescue(store.target, 100, None))
-        assert any(job.came_to == "r" for job in rescued)
 
 
 def refuse(store: Store, table: str, event: str) -> None:
@@ -77,18 +44,3 @@ def work_of(hw: Headway) -> Any:
         return number
 
     return work
-
-
-def two_steps(hw: Headway) -> Flow[None]:
-    """A flow whose second step waits in a queue of its own while only the first one's is served."""
-    flow = hw.flow("two")
-
-    @flow.step
-    async def first(number: int) -> Next:
-        return second.next(number=number + 1)
-
-    @flow.step(queue="other")
-    async def second(number: int) -> int:
-        return number * 10
-
-    return flow

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from headway import Headway
 from headway.core.clock import monotonic
-from headway.pull import Pull
-from headway.pulled import PulledJob
+from headway.pull.job import PulledJob
+from headway.pull.stream import Pull
 from tests.sql.hand import TABLES, Hand
 
 KINDS = ("producer", "reader", "operator", "worker")
@@ -93,8 +93,8 @@ class Stage:
     def pulled(self, hw: Headway) -> PulledJob:
         """Return a claimed job in the hands of an app."""
         pull = Pull(queue=self.busy_queue())
-        claimed = self.owner.session.client.run_sync(pull.statement())
-        (job,) = pull.jobs(hw.session, claimed, monotonic())
+        claimed = self.owner._session.client.run_sync(pull.statement())
+        (job,) = pull.claimed(hw._session, claimed, monotonic())
         return job
 
     def contents(self) -> dict[str, str]:

@@ -69,7 +69,7 @@ async def test_a_flow_a_schedule_and_what_is_due_later(hw: Headway, stage: Stage
         assert await later.result(DEADLINE) == "there"
         fired = "select count(*) from archive where task = %s and headers ? 'schedule'"
         await eventually(lambda: stage.hand.value(fired, flow.name))
-        assert stage.hand.value("select worker_id from duty") == worker.id, "it sweeps"
+        assert stage.hand.value("select worker_id from leader") == worker.id, "it sweeps"
     finally:
         worker.stop()
         await running

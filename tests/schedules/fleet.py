@@ -27,8 +27,8 @@ from tests.support import DEADLINE
 _ROOT = Path(__file__).parents[2]
 
 DECLARED = [
-    Schedule("*/15 * * * *", name="quarters", catch_up="all", most=10_000),
-    Schedule("@every 37m", name="interval", catch_up="all", most=10_000),
+    Schedule("*/15 * * * *", name="quarters", catch_up="all", max_catch_up=10_000),
+    Schedule("@every 37m", name="interval", catch_up="all", max_catch_up=10_000),
     Schedule("0 8 * * 1-5[Europe/Berlin]", name="workdays"),
     Schedule("30 2 * * *[Europe/Berlin]", name="nights, one of which has no such time"),
 ]
@@ -119,7 +119,7 @@ class Fleet:
 
 def _main() -> None:
     hw = register(Headway(schema=os.environ["TEST_SCHEMA"]), DECLARED)
-    hw.session.clock = Travelled(Path(os.environ["MOMENT"]))
+    hw._session.clock = Travelled(Path(os.environ["MOMENT"]))
     workers: set[int] = set()
     for line in sys.stdin:
         match line.split():
@@ -145,7 +145,11 @@ def _kill(pid: int, workers: set[int]) -> None:
 def _work(hw: Headway) -> None:
     logging.basicConfig(format="%(process)d %(message)s", level=logging.INFO)
     try:
-        loop.run(hw.run_worker(concurrency=20, lease="3s", poll="100ms", poll_alone="100ms"))
+        loop.run(
+            hw.run_worker(
+                signals=True, concurrency=20, lease="3s", poll="100ms", poll_alone="100ms"
+            )
+        )
     except BaseException:
         traceback.print_exc()
     finally:

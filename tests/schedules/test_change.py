@@ -116,7 +116,7 @@ async def test_a_running_worker_takes_up_what_is_put_and_changed_without_waiting
 
 
 async def _on_duty(hw: Headway) -> bool:
-    return bool(await _value(hw, "select count(*) from duty"))
+    return bool(await _value(hw, "select count(*) from leader"))
 
 
 async def _looked_at(hw: Headway) -> bool:
@@ -125,7 +125,7 @@ async def _looked_at(hw: Headway) -> bool:
 
 async def _value(hw: Headway, query: str) -> Any:
     async with await psycopg.AsyncConnection.connect(hw.dsn) as conn:
-        await conn.execute(f"set search_path = {hw.session.schema}")  # type: ignore[arg-type]
+        await conn.execute(f"set search_path = {hw._session.schema}")  # type: ignore[arg-type]
         row = await (await conn.execute(query)).fetchone()  # type: ignore[arg-type]
         return row and row[0]
 
@@ -174,7 +174,7 @@ async def test_what_is_made_up_for_runs_at_once_if_its_moment_has_passed(
 async def test_nothing_is_due_after_the_end(
     hw: Headway, travel: Travel, report: Task[..., str]
 ) -> None:
-    await hw.schedules.put("a", report, "@hourly", ends=at("14:00"))
+    await hw.schedules.put("a", report, "@hourly", ends_at=at("14:00"))
     assert await hw.schedules.next("a") == [at("13:00"), at("14:00")]
     for hour in ("13:00", "14:00", "15:00", "16:00"):
         await travel.run(hour)
@@ -185,11 +185,11 @@ async def test_nothing_is_due_after_the_end(
 async def test_an_end_that_is_moved_brings_a_schedule_back_without_what_was_between(
     hw: Headway, travel: Travel, report: Task[..., str]
 ) -> None:
-    await hw.schedules.put("a", report, "@hourly", ends=at("13:30"), catch_up="all")
+    await hw.schedules.put("a", report, "@hourly", ends_at=at("13:30"), catch_up="all")
     await travel.run("13:00")
     await travel.run("15:30")
     assert travel.made() == ["13:00"]
-    await hw.schedules.put("a", report, "@hourly", ends=at("16:30"), catch_up="all")
+    await hw.schedules.put("a", report, "@hourly", ends_at=at("16:30"), catch_up="all")
     await travel.run()
     assert travel.made() == ["13:00"]
     await travel.run("17:00")

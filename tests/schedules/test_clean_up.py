@@ -12,7 +12,7 @@ import pytest
 from headway import Headway, Schedule
 from headway.engine.maintenance.declarations import Declarations
 from headway.errors import ConfigError
-from headway.store import schedules
+from headway.store.statements import schedules
 from tests.schedules.travel import Travel
 from tests.support import Running, eventually
 
@@ -154,7 +154,7 @@ async def test_an_app_with_a_name_leaves_those_of_apps_without_alone(
     await deploy(hw, "a", "b")
     await deploy(another(name="billing", schedules=clean_up), "a")
     assert {one.name: one.owner for one in await hw.schedules.list()} == {"a": "", "b": ""}
-    assert "schedule a is another app's" in caplog.text
+    assert "schedule a of the code is ignored" in caplog.text
 
 
 async def test_a_name_that_another_app_has_is_not_taken_over(
@@ -164,7 +164,7 @@ async def test_a_name_that_another_app_has_is_not_taken_over(
     for owner in ("mail", None):
         caplog.clear()
         await travel.run(hw=declare(another(name=owner), "a", task="other"))
-        assert "schedule a is another app's" in caplog.text
+        assert "schedule a of the code is ignored" in caplog.text
     (found,) = await hw.schedules.list()
     assert (found.owner, found.task) == ("billing", "report")
 
@@ -189,7 +189,7 @@ async def test_what_is_declared_is_there_though_it_was_swept_away_before_the_wor
     async def declared_and_swept(self: Declarations) -> None:
         await written_down(self)
         clean = schedules.clean("", ["report"], [], stale=True, now=travel.clock.now())
-        swept.extend(await hw.session.client.run(clean))
+        swept.extend(await hw._session.client.run(clean))
 
     written_down = Declarations.declare
     monkeypatch.setattr(Declarations, "declare", declared_and_swept)

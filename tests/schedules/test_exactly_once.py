@@ -63,7 +63,7 @@ async def test_workers_of_a_clock_of_their_own_agree_all_the_same(
 
     await travel.run()
     await travel.run("15:00")
-    slow.session.clock = Clock(NOON + timedelta(hours=2))
+    slow._session.clock = Clock(NOON + timedelta(hours=2))
     await slow.run_until_idle()
     assert travel.made() == ["13:00", "14:00", "15:00"]
     await travel.run("16:00")

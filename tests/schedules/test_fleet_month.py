@@ -93,7 +93,7 @@ async def test_every_occurrence_of_a_month_is_fired_once_while_a_worker_is_kille
     hw: Headway, db: psycopg.Connection[Any], dsn: str, schema: str, tmp_path: Path
 ) -> None:
     register(hw)
-    hw.session.clock.fixed = BEGIN
+    hw._session.clock.fixed = BEGIN
     for each in PUT:
         await hw.schedules.put(
             each.name or "", "report", each.spec, catch_up=each.catch_up, jitter=each.jitter

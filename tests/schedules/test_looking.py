@@ -25,10 +25,10 @@ async def test_a_schedule_says_everything_about_itself(hw: Headway, travel: Trav
         "0 8 * * *[Europe/Berlin]",
         input={"region": "eu"},
         catch_up="all",
-        most=7,
+        max_catch_up=7,
         overlap="skip",
         jitter="5m",
-        ends=at("2030-02-01T00:00"),
+        ends_at=at("2030-02-01T00:00"),
     )
     (found,) = await hw.schedules.list()
     assert found == ScheduleStatus(
@@ -40,7 +40,7 @@ async def test_a_schedule_says_everything_about_itself(hw: Headway, travel: Trav
         last_at=None,
         last_job=None,
         catch_up="all",
-        most=7,
+        max_catch_up=7,
         overlap="skip",
         jitter=300.0,
         ends_at=at("2030-02-01T00:00"),
@@ -59,7 +59,7 @@ async def test_a_schedule_says_everything_about_itself(hw: Headway, travel: Trav
 
 
 async def test_moments_are_in_the_zone_of_the_schedule(hw: Headway, travel: Travel) -> None:
-    @hw.task(schedule=Schedule("0 8 * * *[Asia/Kathmandu]", ends=at("2030-02-01T00:00")))
+    @hw.task(schedule=Schedule("0 8 * * *[Asia/Kathmandu]", ends_at=at("2030-02-01T00:00")))
     async def report() -> None: ...
 
     await travel.run()
@@ -93,7 +93,7 @@ async def test_what_comes_is_shown_from_where_the_schedule_stands(
     assert hw.schedules.next_sync("a", 3) == expected
     assert len(await hw.schedules.next("a")) == 10
     assert await hw.schedules.next("a", 0) == []
-    with pytest.raises(ConfigError, match="count -1 must be a whole number, 0 or more"):
+    with pytest.raises(ConfigError, match="count -1"):
         await hw.schedules.next("a", -1)
 
 
@@ -141,7 +141,7 @@ def test_preview_shows_what_happens_when_the_clocks_go_back() -> None:
 
 def test_preview_heeds_the_end_and_begins_now_if_not_told() -> None:
     ends = NOON + timedelta(hours=2)
-    found = preview(Schedule("@hourly", ends=ends), after=NOON)
+    found = preview(Schedule("@hourly", ends_at=ends), after=NOON)
     assert found == [at("13:00"), at("14:00")]
     now = datetime.now(UTC)
     (first, second) = preview("@every 1h", count=2)
@@ -155,7 +155,7 @@ def test_preview_heeds_the_end_and_begins_now_if_not_told() -> None:
 @pytest.mark.parametrize(
     ("spec", "options", "problem"),
     [
-        ("99 * * * *", {}, "a minute that cannot be"),
+        ("99 * * * *", {}, "an invalid minute"),
         ("@daily", {"after": NOON.replace(tzinfo=None)}, "has no time zone"),
         ("@daily", {"count": -1}, "count -1 must be"),
         ("@daily", {"count": 1.5}, "count 1.5 must be"),

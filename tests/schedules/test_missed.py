@@ -25,7 +25,7 @@ def report(hw: Headway) -> Task[..., None]:
         ({"catch_up": "one"}, ["17:00"]),
         ({}, ["17:00"]),
         ({"catch_up": "all"}, ["13:00", "14:00", "15:00", "16:00", "17:00"]),
-        ({"catch_up": "all", "most": 2}, ["16:00", "17:00"]),
+        ({"catch_up": "all", "max_catch_up": 2}, ["16:00", "17:00"]),
     ],
 )
 async def test_missed_occurrences_are_made_up_for_as_the_rule_says(
@@ -73,7 +73,7 @@ async def test_everything_that_was_missed_runs_in_its_order(hw: Headway, travel:
 async def test_a_year_without_a_worker_is_bounded(
     hw: Headway, travel: Travel, report: Task[..., None]
 ) -> None:
-    await hw.schedules.put("ticks", report, "@every 1s", catch_up="all", most=50)
+    await hw.schedules.put("ticks", report, "@every 1s", catch_up="all", max_catch_up=50)
     await travel.run("2031-01-01T12:00")
     made = travel.made()
     assert (len(made), made[0], made[-1]) == (50, "2031-01-01T11:59:11Z", "2031-01-01T12:00")
@@ -82,7 +82,7 @@ async def test_a_year_without_a_worker_is_bounded(
 async def test_what_ended_meanwhile_is_made_up_for(
     hw: Headway, travel: Travel, report: Task[..., None]
 ) -> None:
-    await hw.schedules.put("nightly", report, "@hourly", catch_up="all", ends=at("14:00"))
+    await hw.schedules.put("nightly", report, "@hourly", catch_up="all", ends_at=at("14:00"))
     await travel.run("20:00")
     assert travel.made() == ["13:00", "14:00"]
     status = await hw.schedules.get("nightly")

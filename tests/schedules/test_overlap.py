@@ -135,7 +135,7 @@ async def test_skip_and_a_unique_key_of_its_own_are_refused(hw: Headway) -> None
     @hw.task
     async def plain() -> None: ...
 
-    with pytest.raises(ConfigError, match="plain has a unique key of its own"):
+    with pytest.raises(ConfigError, match="plain"):
         await hw.schedules.put("a", plain.using(unique="x"), "@daily", overlap="skip")
 
 
@@ -152,7 +152,7 @@ async def test_queue_and_a_concurrency_key_of_its_own_are_refused(hw: Headway) -
     @flow.step
     async def only() -> None: ...
 
-    with pytest.raises(ConfigError, match="flow has a concurrency key of its own"):
+    with pytest.raises(ConfigError, match="flow"):
         await hw.schedules.put("a", flow, "@daily", overlap="queue")
 
 
@@ -162,7 +162,7 @@ def test_a_declared_schedule_that_cannot_be_both_is_refused_when_a_worker_starts
     @hw.task(unique="mine", schedule=Schedule("@daily", overlap="skip"))
     async def report() -> None: ...
 
-    with pytest.raises(ConfigError, match="schedule 'report': report has a unique key of its own"):
+    with pytest.raises(ConfigError, match="schedule 'report'"):
         hw.worker()
 
 

@@ -27,7 +27,7 @@ async def declared(hw: Headway, travel: Travel) -> str:
 async def test_a_paused_schedule_makes_nothing_and_says_who_and_why(
     hw: Headway, travel: Travel, declared: str
 ) -> None:
-    await hw.schedules.pause(declared, reason="holidays", by="ada")
+    await hw.schedules.pause(declared, reason="holidays", actor="ada")
     await travel.run("15:00")
     assert travel.made() == []
     status = await hw.schedules.get(declared)
@@ -37,9 +37,9 @@ async def test_a_paused_schedule_makes_nothing_and_says_who_and_why(
 
 
 async def test_pausing_again_keeps_since_when(hw: Headway, travel: Travel, declared: str) -> None:
-    await hw.schedules.pause(declared, by="ada", reason="holidays")
+    await hw.schedules.pause(declared, actor="ada", reason="holidays")
     travel.to("13:30")
-    await hw.schedules.pause(declared, by="bob", reason="still")
+    await hw.schedules.pause(declared, actor="bob", reason="still")
     status = await hw.schedules.get(declared)
     assert status is not None
     assert (status.paused_at, status.paused_by, status.pause_reason) == (NOON, "bob", "still")
@@ -74,7 +74,7 @@ async def test_what_was_missed_before_the_pause_is_not_made_up_for_either(
 async def test_a_pause_outlasts_restarts_and_deploys(
     hw: Headway, travel: Travel, declared: str, another: Callable[..., Headway]
 ) -> None:
-    await hw.schedules.pause(declared, reason="holidays", by="ada")
+    await hw.schedules.pause(declared, reason="holidays", actor="ada")
     newer = another()
 
     @newer.task(name="report", schedule="*/30 * * * *")
@@ -97,9 +97,9 @@ async def test_a_job_can_be_made_now_and_the_next_occurrence_stays(
 ) -> None:
     travel.to("12:20:30")
     job = await hw.schedules.run(declared)
-    assert job.made
+    assert job.created
     again = await hw.schedules.run(declared)
-    assert again.made
+    assert again.created
     assert again != job
     status = await job.status()
     assert status.state == "ready"
@@ -123,7 +123,7 @@ async def test_a_paused_schedule_can_be_run_now_and_stays_paused(
     hw: Headway, travel: Travel, declared: str
 ) -> None:
     await hw.schedules.pause(declared)
-    assert (await hw.schedules.run(declared)).made
+    assert (await hw.schedules.run(declared)).created
     await travel.run("14:00")
     assert travel.states() == ["succeeded"]
     status = await hw.schedules.get(declared)
@@ -141,12 +141,12 @@ async def test_run_now_makes_no_second_job_where_the_schedule_would_skip_it(
     await travel.run()
     first = await hw.schedules.run("report")
     second = await hw.schedules.run("report")
-    assert first.made
-    assert not second.made
+    assert first.created
+    assert not second.created
     assert second == first
     await travel.run()
     assert await first.result(timeout=60) == 5
-    assert (await hw.schedules.run("report")).made
+    assert (await hw.schedules.run("report")).created
 
 
 async def test_sync_twins_do_the_same(dsn: str, schema: str) -> None:
@@ -156,11 +156,11 @@ async def test_sync_twins_do_the_same(dsn: str, schema: str) -> None:
         def report() -> None: ...
 
         hw.schedules.put_sync("a", report, "@daily")
-        hw.schedules.pause_sync("a", reason="why", by="ada")
+        hw.schedules.pause_sync("a", reason="why", actor="ada")
         (found,) = hw.schedules.list_sync()
         assert (found.paused, found.pause_reason) == (True, "why")
         job = hw.schedules.run_sync("a")
-        assert (job.made, job.status_sync().state) == (True, "ready")
+        assert (job.created, job.status_sync().state) == (True, "ready")
         assert hw.schedules.resume_sync("a") is True
         assert hw.schedules.resume_sync("a") is False
         assert hw.schedules.remove_sync("a") is True
@@ -173,7 +173,7 @@ async def test_a_nul_byte_is_refused_in_words(hw: Headway, declared: str) -> Non
         hw.schedules.next(nul),
         hw.schedules.pause(nul),
         hw.schedules.pause(declared, reason=nul),
-        hw.schedules.pause(declared, by=nul),
+        hw.schedules.pause(declared, actor=nul),
         hw.schedules.resume(nul),
         hw.schedules.run(nul),
         hw.schedules.remove(nul),

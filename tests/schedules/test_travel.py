@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.store import jobs
 from headway.store.faults import is_passing
+from headway.store.statements import jobs
 from tests.store.aside import Aside
 from tests.store.store import NOW, Settled, Store, verdict
 

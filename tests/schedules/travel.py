@@ -31,7 +31,7 @@ class Travel:
 
     def bring(self, hw: Headway) -> Headway:
         """Another app, to the same moment."""
-        hw.session.clock = self.clock
+        hw._session.clock = self.clock
         return hw
 
     def to(self, moment: datetime | str) -> None:

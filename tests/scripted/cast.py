@@ -70,7 +70,7 @@ class Cast:
         async def limited(ctx: Context) -> None:
             await stage.handle(ctx)
 
-        insert = f"insert into {hw.session.schema}.effect values (%s)"
+        insert = f"insert into {hw._session.schema}.effect values (%s)"
 
         @hw.task(transaction=True, retry=AT_ONCE)
         async def booked(ctx: Context) -> None:
@@ -105,8 +105,8 @@ class Cast:
 
     async def beside_nonsense(self) -> Expected:
         """A job that ends just when somebody speaks of a lane that no server can have."""
-        claimer = self._stage.worker._claimer
-        self._stage.on_end = lambda: claimer.hint(Lane("default", 99_999))
+        planner = self._stage.worker._claiming.planner
+        self._stage.on_end = lambda: planner.hint(Lane("default", 99_999))
         return await self.plain()
 
     async def again(self) -> Expected:
@@ -136,7 +136,7 @@ class Cast:
     async def _stop(self, job: str) -> None:
         if job in self.to_stop:
             await self._stage.wire.aside(self._stage.hw.job(job).cancel())
-            self._stage.worker._stops.hint(job)
+            self._stage.worker._running.stops.hint(job)
 
 
 def _id(job: Job[Any]) -> str:

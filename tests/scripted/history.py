@@ -162,7 +162,7 @@ class History:
         elif way in (OUTAGE, UNSEEN):
             wire.away = True
             if way == OUTAGE:
-                self.stage.worker._heartbeat.wake()
+                self.stage.worker._upkeep.heartbeat.wake()
             self._away_until = self.stage.timeline.monotonic() + _OUTAGE
             for other in [*wire.sent, *wire.held]:
                 if other.service not in ("handler", "commit"):
@@ -194,12 +194,12 @@ class History:
 
     def _ended(self, expected: Sequence[Expected]) -> bool:
         """Whether all jobs have ended, and the worker looks for none of them any more."""
-        exchange = self.stage.worker._exchange
-        if self._away_until is not None or exchange._unanswered_at is not None:
+        job_loop = self.stage.worker._job_loop
+        if self._away_until is not None or job_loop._orphans.are_possible:
             return False
         living = "select 1 from job where id = any (%s::uuid[])"
         alive = self.stage.db.execute(living, [[one.id for one in expected]]).fetchall()
-        return not alive and exchange.settler.unsettled == 0
+        return not alive and job_loop.settler.unsettled == 0
 
     def _check(self, expected: Sequence[Expected]) -> None:
         stage, worker = self.stage, self.stage.worker
@@ -215,13 +215,14 @@ class History:
             if one.runs is not None and not forgot:
                 assert {*runs.values()} == {one.runs}, f"{one} ran {runs}"
         assert set(stage.claims.values()) <= {1}, f"a claim ran twice: {stage.claims}"
-        exchange, executor = worker._exchange, worker._executor
-        assert exchange.settler.unsettled == 0
-        assert exchange.settler.unsettled_claims() == []
+        settler, executor = worker._job_loop.settler, worker._running.executor
+        keys = worker._claiming.keys
+        assert settler.unsettled == 0
+        assert settler.unsettled_claims() == []
         assert not executor.running
         assert executor.free == SLOTS
-        assert not exchange._freed
-        assert not worker._duties.hand_over._freed
+        assert not keys._freed
+        assert not keys._parallel
         if self.prompt and not self.faulty:
             assert self.waited == 0, "the worker rested although there was something to do"
 

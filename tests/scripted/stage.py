@@ -14,12 +14,12 @@ import pytest
 from headway import Context, Headway
 from headway.engine.claiming.scan import ScanBudget
 from headway.engine.health.observers import Observers
-from headway.engine.maintenance import leader as duties
+from headway.engine.maintenance import services
 from headway.engine.maintenance.sweeps import Sweep, sweeps
 from headway.engine.worker import Worker
-from headway.store.link import Link
+from headway.store.connections.engine_connection import EngineConnection
 from tests.scripted.timeline import Timeline
-from tests.scripted.wire import Wire
+from tests.scripted.wire import SCRIPTED, Wire
 from tests.support import Running, eventually
 
 SLOTS = 4
@@ -30,7 +30,7 @@ _BEAT = 201.0
 """Seconds after which a beat, and a look at the claims, are due."""
 
 
-def _sweeps(link: Link, lease: float) -> list[Sweep]:
+def _sweeps(link: EngineConnection, lease: float) -> list[Sweep]:
     """Return the sweeps that a job's end may depend on: the others only take time."""
     return [sweep for sweep in sweeps(link, lease) if sweep.name in ("rescue", "stops")]
 
@@ -42,7 +42,7 @@ class Stage:
         self.hw = hw
         self.db = db
         self.wire = Wire()
-        self.timeline = Timeline(hw.session.clock)
+        self.timeline = Timeline(hw._session.clock)
         self.runs = Counter[tuple[str, str]]()
         """How often the handler of each job and step ran."""
         self.claims = Counter[tuple[str, int]]()
@@ -62,7 +62,7 @@ class Stage:
     async def open(self) -> None:
         """Start the worker, which knows the tasks that the app has by now."""
         self._patch.setattr(Observers, "start", lambda *_: None)
-        self._patch.setattr(duties, "sweeps", _sweeps)
+        self._patch.setattr(services, "sweeps", _sweeps)
         # How long a scan took means nothing here, where it waits for the driver.
         self._patch.setattr(ScanBudget, "spent", lambda *_, **__: None)
         self.timeline.install(self._patch)
@@ -71,6 +71,10 @@ class Stage:
         worker = self.hw.worker(lease=_LEASE, concurrency=SLOTS, grace="1s", **options)
         self._running = Running(worker)
         await eventually(lambda: worker.id)
+        served = {service.name for service in worker._upkeep.health._services}
+        assert served >= {*SCRIPTED}, (
+            "the driver would not see the calls of a service it must script"
+        )
 
     async def close(self) -> None:
         """Stop the worker, also in the middle of a history that went wrong."""
@@ -110,12 +114,12 @@ class Stage:
         """What every handler does: it is noted, and ends when the driver says so. Meanwhile the worker
         beats, and looks whether the claim still holds."""
         job = str(ctx.job_id)
-        claim = self.worker._executor.running[job].claim
+        claim = self.worker._running.executor.running[job].claim
         self.runs[job, ctx.step or ""] += 1
         self.claims[job, claim.number] += 1
         self.timeline.advance(0.2)
-        self.worker._stops.hint(job)
-        self.worker._heartbeat.wake()
+        self.worker._running.stops.hint(job)
+        self.worker._upkeep.heartbeat.wake()
         if self.on_start is not None:
             await self.on_start(job)
         await self.wire.send("handler", (ctx.step or ctx.task,), None, _nothing)
@@ -124,9 +128,9 @@ class Stage:
 
     def look(self) -> None:
         """There may be something to claim or to admit, anywhere."""
-        self.worker._ready(None)
+        self.worker._job_loop.hint(None)
         if self.db.execute("select 1 from job where state = 'b' limit 1").fetchall():
-            self.worker._duties.admitter.hint()
+            self.worker._upkeep.maintenance.admitter.hint()
 
 
 async def _nothing() -> None:

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from headway.core.verdict import CANCEL
-from headway.engine.jobs import round_trip as exchange_module
-from headway.engine.jobs.round_trip import Exchange
-from headway.engine.jobs.settler import Batch, Settler
+from headway.engine.jobs import orphans as orphans_module
+from headway.engine.jobs.loop import JobLoop
+from headway.engine.jobs.orphans import Orphans
+from headway.engine.jobs.settler import Settler, VerdictBatch
 from headway.engine.running.executor import Executor
 from headway.errors import DatabaseUnavailable
-from headway.store import jobs
-from headway.store import link as link_module
+from headway.store.connections import engine_connection as link_module
 from headway.store.documents import Settled
 from headway.store.rows import Claim, Lane, NotSettled
 from headway.store.statement import Row, Statement, text
+from headway.store.statements import jobs
 from tests.scripted.cast import Cast
 from tests.scripted.history import DELAY, FORGET, OUTAGE, UNSEEN, play_all
 from tests.scripted.stage import Stage
@@ -27,15 +28,16 @@ from tests.scripted.stage import Stage
 async def test_r2_a_worker_that_stops_looking_for_orphans_after_a_minute_is_caught(
     stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adopt = Exchange._adopt_orphans
+    find = Orphans.find
 
-    async def gives_up(self: Exchange) -> None:
+    async def gives_up(self: Orphans, worker_id: int, known: Iterable[Claim]) -> list[Claim]:
         since = self._unanswered_at
-        if since is not None and exchange_module.monotonic() > since + 60:
+        if since is not None and orphans_module.monotonic() > since + 60:
             self._unanswered_at = None
-        await adopt(self)
+            return []
+        return await find(self, worker_id, known)
 
-    monkeypatch.setattr(Exchange, "_adopt_orphans", gives_up)
+    monkeypatch.setattr(Orphans, "find", gives_up)
     with pytest.raises(AssertionError, match="something never ends"):
         await play_all(stage, cast.setup("plain"), ways=[OUTAGE])
 
@@ -62,15 +64,15 @@ async def test_r2_a_worker_that_knows_orphans_by_their_job_is_caught(
 async def test_r4_a_worker_that_rests_after_a_refusal_is_caught(
     stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def rests(self: Exchange, batch: Batch) -> None:
+    async def rests(self: JobLoop, batch: VerdictBatch) -> None:
         first, *others = batch
         instead = self.settler.refused(first, ValueError("refused")) if not others else first
         assert instead is not None
-        self.settler.unsent(Batch.of([instead, *others]))
+        self.settler.unsent(VerdictBatch.of([instead, *others]))
         self.settler.shrink(batch)
         raise DatabaseUnavailable("refused")
 
-    monkeypatch.setattr(Exchange, "_settle_alone", rests)
+    monkeypatch.setattr(JobLoop, "_settle_alone", rests)
     with pytest.raises(AssertionError, match="rested"):
         await play_all(stage, cast.setup("refused"), faults=0, prompt=True)
 
@@ -89,11 +91,11 @@ async def test_r5_a_look_that_stops_jobs_by_their_id_is_caught(
 async def test_s1_a_worker_that_blames_verdicts_for_a_bad_claim_is_caught(
     stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def blames(self: Exchange, batch: Batch) -> None:
+    async def blames(self: JobLoop, batch: VerdictBatch) -> None:
         replaced = [self.settler.refused(one, ValueError("refused")) for one in batch]
-        self.settler.unsent(Batch.of([one for one in replaced if one is not None]))
+        self.settler.unsent(VerdictBatch.of([one for one in replaced if one is not None]))
 
-    monkeypatch.setattr(Exchange, "_settle_alone", blames)
+    monkeypatch.setattr(JobLoop, "_settle_alone", blames)
     with pytest.raises(AssertionError, match="ended as \\['failed'\\]"):
         await play_all(stage, cast.setup("beside_nonsense"), faults=0)
 
@@ -103,7 +105,7 @@ async def test_h1_a_worker_that_takes_a_lost_claim_for_a_cancelled_one_is_caught
 ) -> None:
     sent = Settler.sent
 
-    def cancels(self: Settler, batch: Batch, answers: NotSettled) -> None:
+    def cancels(self: Settler, batch: VerdictBatch, answers: NotSettled) -> None:
         lost = [one for one in batch if answers.get(one.claim.id) == "lost"]
         sent(self, batch, answers)
         for one in lost:
@@ -118,11 +120,15 @@ async def test_h1_a_worker_that_takes_a_lost_claim_for_a_cancelled_one_is_caught
         if name == "moves/claim":
             start = sql.index("claim = (((")
             return sql[:start] + "claim = claim + 1," + sql[sql.index(" attempt = attempt + 1") :]
-        asked = f'exists (select 1 from "{schema}".stop_request r where r.job_id = v.i)) then true'
-        return sql.replace(asked, "true) then true") if name == "moves/finish" else sql
+        if name == "moves/finish":
+            request = f'"{schema}".stop_request r where r.job_id = v.job_id'
+            asked = f"exists (select 1 from {request})) then true"
+            assert asked in sql, "the mutant no longer changes the statement"
+            return sql.replace(asked, "true) then true")
+        return sql
 
     async def hint(job: str) -> None:
-        stage.worker._claimer.hint(Lane("default", 0), 1)
+        stage.worker._claiming.planner.hint(Lane("default", 0), 1)
 
     async def setup(stage: Stage) -> Any:
         stage.on_start = hint

@@ -23,7 +23,7 @@ from headway.core.clock import Clock, wall
 
 T = TypeVar("T")
 
-_REAL_TIME = ("headway.engine.health.loop_watch", "headway.engine.health.block")
+_REAL_TIME = ("headway.engine.health.loop_watch", "headway.engine.health.loop_block")
 """These watch the real event loop."""
 _TIMERS = ("headway.engine.service", "headway.engine.heartbeat")
 """These set timers: when a rest ends, and when the lease does."""

@@ -18,11 +18,14 @@ import psycopg
 import pytest
 
 from headway.errors import DatabaseUnavailable
-from headway.store.link import Link
+from headway.store.connections.engine_connection import EngineConnection
+from headway.store.connections.handler_transactions import (
+    AsyncHandlerTransaction,
+    HandlerTransactions,
+)
 from headway.store.statement import Statement
-from headway.store.transactions import AsyncLent, Transactions
 
-SCRIPTED = ("exchange", "heartbeat", "stops", "handover", "admitter")
+SCRIPTED = ("job_loop", "heartbeat", "stops", "parallel_admitter", "admitter")
 """The services whose calls are messages. The calls of the others are answered at once."""
 
 
@@ -35,7 +38,7 @@ class Message:
     """Who sent it: a service, `commit` for a handler's transaction, `handler` for a handler."""
     about: tuple[str, ...]
     """The names of its statements."""
-    link: Link | None
+    link: EngineConnection | None
     call: Callable[[], Awaitable[Any]]
     """Carries it out at the server."""
     lost: Callable[[], BaseException]
@@ -92,16 +95,16 @@ class Wire:
     """Calls that the server is at now, without the driver."""
     done: asyncio.Event = field(default_factory=asyncio.Event)
     """There are none of these."""
-    _locks: defaultdict[Link, asyncio.Lock] = field(
-        default_factory=lambda: defaultdict[Link, asyncio.Lock](asyncio.Lock)
+    _locks: defaultdict[EngineConnection, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict[EngineConnection, asyncio.Lock](asyncio.Lock)
     )
     _numbers: count[int] = field(default_factory=count)
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Take the place of the engine's connections, and of the commits of handlers."""
-        run_all = Link.run_all
+        run_all = EngineConnection.run_all
 
-        async def scripted(link: Link, *statements: Statement[Any]) -> list[Any]:
+        async def scripted(link: EngineConnection, *statements: Statement[Any]) -> list[Any]:
             service = _sender()
             about = tuple(statement.name for statement in statements)
             async with self._locks[link]:  # a link has one call at a time
@@ -113,16 +116,18 @@ class Wire:
                     return answers
                 return await self.aside(run_all(link, *statements))
 
-        async def commit(lent: AsyncLent) -> None:
+        async def commit(lent: AsyncHandlerTransaction) -> None:
             end = lambda: lent._block.__aexit__(None, None, None)  # noqa: E731
             await self.send("commit", (), None, end, lost=_broken)
             lent._done(lent.conn)
 
-        patch.setattr(Link, "run_all", scripted)
-        patch.setattr(Link, "cut", lambda link: self.cut(link))
-        patch.setattr(AsyncLent, "commit", commit)
-        patch.setattr(AsyncLent, "settle", self._watched(AsyncLent.settle))
-        patch.setattr(Transactions, "begin", self._watched(Transactions.begin))
+        patch.setattr(EngineConnection, "run_all", scripted)
+        patch.setattr(EngineConnection, "cut", lambda link: self.cut(link))
+        patch.setattr(AsyncHandlerTransaction, "commit", commit)
+        patch.setattr(
+            AsyncHandlerTransaction, "settle", self._watched(AsyncHandlerTransaction.settle)
+        )
+        patch.setattr(HandlerTransactions, "begin", self._watched(HandlerTransactions.begin))
 
     async def aside(self, call: Awaitable[Any]) -> Any:
         """Return the answer to a call that is not a message; the driver waits for it."""
@@ -142,7 +147,7 @@ class Wire:
         self,
         service: str,
         about: tuple[str, ...],
-        link: Link | None,
+        link: EngineConnection | None,
         call: Callable[[], Awaitable[Any]],
         lost: Callable[[], BaseException] | None = None,
     ) -> Any:
@@ -158,7 +163,7 @@ class Wire:
                 if message in messages:
                     messages.remove(message)
 
-    def cut(self, link: Link) -> None:
+    def cut(self, link: EngineConnection) -> None:
         """The worker gives up a connection: what is under way on it gets no reply."""
         for message in [*self.sent, *self.held]:
             if message.link is link:

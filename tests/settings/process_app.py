@@ -10,12 +10,12 @@ configured = Headway()
 
 @hw.task
 async def where() -> list[str]:
-    return [hw.dsn, hw.session.schema]
+    return [hw.dsn, hw._session.schema]
 
 
 @hw.task(executor="process")
 def where_in_a_process() -> list[str]:
-    return [hw.dsn, hw.session.schema]
+    return [hw.dsn, hw._session.schema]
 
 
 @configured.task(executor="process")

@@ -29,7 +29,7 @@ def test_importing_tasks_reads_no_file_and_the_first_use_does(project: Project) 
     )
     ran = subprocess.run([sys.executable, "app.py"], capture_output=True, text=True, check=False)
     assert ran.stdout == "imported\n"
-    assert f"headway.errors.ConfigError: {file} is not TOML" in ran.stderr
+    assert f"headway.errors.ConfigError: {file} is not valid TOML" in ran.stderr
 
 
 def test_a_library_s_app_is_configured_where_the_process_runs_and_not_where_the_library_is(
@@ -57,18 +57,20 @@ def test_what_a_task_keeps_is_configured_unless_it_says_otherwise(project: Proje
     @hw.task(keep="1h")
     def hour() -> None: ...
 
-    @hw.task(keep=Retention(failed=None))
+    @hw.task(keep=Retention(failed="none"))
     def own() -> None: ...
 
     project.write("headway.toml", "[retention]\nsucceeded = '2d'\nfailed = '3d'")
     assert plain.definition.keep == Retention(succeeded="2d", failed="3d")
     assert hour.definition.keep == Retention(succeeded="1h", failed="3d")
-    assert own.definition.keep == Retention(failed=None)
+    assert own.definition.keep == Retention(succeeded="2d", failed="none")
 
 
-def test_a_retention_in_code_is_a_whole_one(project: Project) -> None:
+def test_a_retention_in_code_leaves_to_the_file_what_it_does_not_set(project: Project) -> None:
     project.write("headway.toml", "[retention]\nsucceeded = '2d'\nfailed = '3d'")
-    assert Headway(retention=Retention(failed="5d")).retention == Retention(failed="5d")
+    assert Headway(retention=Retention(failed="5d")).retention == Retention(
+        succeeded="2d", failed="5d"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,14 +78,14 @@ def test_a_retention_in_code_is_a_whole_one(project: Project) -> None:
     [
         ({"schema": "A b"}, "schema 'A b' must be up to 48"),
         ({"pool_size": 0}, "pool_size 0 must be at least 1"),
-        ({"pool_size": "3"}, "code: pool_size = '3' cannot be; it must be a whole number"),
+        ({"pool_size": "3"}, "code: pool_size = '3' is invalid: expected a whole number"),
         ({"worker": {"lease": "9ms"}}, "lease '9ms' must be at least a second"),
-        ({"worker": {"laese": 3}}, "worker.laese = 3 is no setting; did you mean worker.lease?"),
-        ({"worker": 3}, "worker=3 is no table of options"),
+        ({"worker": {"laese": 3}}, "worker.laese = 3 is not a setting; did you mean worker.lease?"),
+        ({"worker": 3}, "worker=3 is not a mapping of options"),
         ({"retention": {"succeeded": "3d"}}, "write it like Retention(succeeded='3d')"),
         (
             {"worker": {"queues": 3}},
-            "worker.queues = 3 cannot be; it must be a table",
+            "worker.queues = 3 is invalid: expected a table",
         ),
     ],
 )
@@ -101,7 +103,7 @@ def test_what_cannot_be_for_a_worker_is_refused_before_it_runs(project: Project)
     @hw.task
     def work() -> None: ...
 
-    with pytest.raises(ConfigError, match=r"worker\.concurency = 3 is no setting; did you mean"):
+    with pytest.raises(ConfigError, match=r"worker\.concurency = 3 is not a setting; did you mean"):
         hw.worker(concurency=3)  # type: ignore[call-arg]
     project.write("headway.toml", "[worker]\nconcurrency = 3")
     assert hw.settings["worker.concurrency"].value == 100, "read before the file was there"
@@ -113,9 +115,9 @@ def test_what_someone_should_know_is_logged_once_for_an_app(
     project.write("headway.toml", "")
     project.write("pyproject.toml", "[tool.headway]")
     hw = Headway()
-    assert (hw.session.schema, hw.session.max_payload_bytes) == ("headway", 16 * 1024 * 1024)
+    assert (hw._session.schema, hw._session.max_payload_bytes) == ("headway", 16 * 1024 * 1024)
     assert [record.name for record in caplog.records] == ["headway.settings"]
-    assert "keep one of them" in caplog.text
+    assert "keep only one" in caplog.text
 
 
 async def test_an_app_uses_what_is_configured(
@@ -147,7 +149,7 @@ async def test_a_process_of_a_worker_looks_for_its_file_where_the_worker_did(
     elsewhere = project.write("elsewhere/headway.toml", "pool_size = 8").parent
     monkeypatch.setenv("HEADWAY_DATABASE_URL", dsn)
     async with Headway() as hw:
-        task: Task[[], int] = Task(hw.session, process_app.pool_size.definition)
+        task: Task[[], int] = Task(hw._session, process_app.pool_size.definition)
         hw.tasks[task.name] = task
         job = await task.enqueue()
         monkeypatch.chdir(elsewhere)
@@ -169,5 +171,5 @@ def test_a_process_of_a_worker_is_where_the_command_line_says(
     )
     with Headway(dsn, schema=schema) as hw:
         tasks = (process_app.where, process_app.where_in_a_process)
-        jobs = [Task(hw.session, task.definition).enqueue_sync() for task in tasks]
+        jobs = [Task(hw._session, task.definition).enqueue_sync() for task in tasks]
         assert [job.result_sync(timeout=DEADLINE) for job in jobs] == [[dsn, schema]] * 2

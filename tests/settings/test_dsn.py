@@ -11,9 +11,9 @@ from psycopg.conninfo import conninfo_to_dict
 from headway import Headway
 from headway.errors import ConfigError
 from headway.settings.origin import shown, without_password
-from headway.store import dsn as dsn_module
-from headway.store.connect import complete_dsn
-from headway.store.dsn import place_of
+from headway.store.connections import dsn as dsn_module
+from headway.store.connections.connect import complete_dsn
+from headway.store.connections.dsn import place_of
 from tests.settings.conftest import Project
 
 _WRONG = {
@@ -45,7 +45,7 @@ def test_a_dsn_that_cannot_be_read_is_refused_with_its_origin_and_without_its_pa
     said.append(project.refusal(_settings(dsn)))
     assert said[2].startswith("code: database_url = ")
     hw = Headway()
-    hw.session.redirect(dsn=dsn)
+    hw._session.redirect(dsn=dsn)
     said.append(project.refusal(lambda: hw.settings))
     assert said[3].startswith("command line: --dsn = ")
     assert not [words for words in said if "heim" in words]
@@ -57,14 +57,14 @@ def test_an_empty_one_is_not_none(project: Project) -> None:
     words = "is empty; give an address, or leave it out"
     assert words in project.refusal(lambda: Headway(""))
     hw = Headway()
-    assert words in project.refusal(lambda: hw.session.redirect(dsn=""))
+    assert words in project.refusal(lambda: hw._session.redirect(dsn=""))
 
 
 def test_what_is_wrong_with_it_is_said(project: Project) -> None:
     said = project.refusal(_settings("host=db pasword=geheim"))
     assert "it has no option 'pasword'; did you mean 'password'?" in said
     said = project.refusal(_settings("postgresql://ada:ge/heim@db/app"))
-    assert "its port is no number; write / as %2F in a password" in said
+    assert "its port is not a number; write / as %2F in a password" in said
 
 
 def test_several_servers_are_a_dsn(project: Project) -> None:
@@ -135,7 +135,7 @@ _HOLDS_A_SECRET = [
 @pytest.mark.parametrize("dsn", _HOLDS_A_SECRET)
 def test_s20_no_message_about_a_dsn_has_its_password_in_it(project: Project, dsn: str) -> None:
     said = [project.refusal(_settings(dsn))]
-    assert "the DSN cannot be read" in said[0]
+    assert "invalid DSN" in said[0]
     said.append(project.refusal(lambda: complete_dsn(dsn)))
     said.append(shown("database_url", dsn))
     if "\0" not in dsn and dsn.isascii():
@@ -154,7 +154,7 @@ def test_s20_a_message_of_libpq_that_nobody_knows_is_not_repeated(
         raise psycopg.ProgrammingError(f"something new: {_SECRET}")
 
     monkeypatch.setattr(dsn_module, "conninfo_to_dict", refuse)
-    with pytest.raises(ConfigError, match="library does not understand it") as raised:
+    with pytest.raises(ConfigError, match="libpq does not understand it") as raised:
         complete_dsn("host=h")
     assert _SECRET not in str(raised.value)
 
@@ -175,10 +175,10 @@ def test_b16_the_driver_in_an_address_of_sqlalchemy_is_left_out(
     monkeypatch.setenv("DATABASE_URL", given)
     apps.append(Headway())
     apps.append(Headway())
-    apps[3].session.redirect(dsn=given)
+    apps[3]._session.redirect(dsn=given)
     for hw in apps:
         assert conninfo_to_dict(hw.dsn) == parts
-        assert conninfo_to_dict(hw.session.target.dsn).items() >= parts.items()
+        assert conninfo_to_dict(hw._session.target.dsn).items() >= parts.items()
 
 
 def test_b16_only_a_driver_of_postgresql_is_left_out(project: Project) -> None:

@@ -69,7 +69,7 @@ def test_b2_the_library_warns_of_an_embedded_server_that_nobody_asked_for(
     with caplog.at_level(logging.INFO, "headway.settings"):
         for hw in (Headway(), Headway(local=".headway")):
             with hw:
-                assert hw.session.place.embedded
+                assert hw._session.place.embedded
     warned, informed = caplog.records
     assert (warned.levelname, informed.levelname) == ("WARNING", "INFO")
     for words in (

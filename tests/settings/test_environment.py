@@ -45,13 +45,13 @@ def test_a_variable_is_read_by_the_type_of_its_field(
 @pytest.mark.parametrize(
     ("variable", "text", "complaint"),
     [
-        ("WORKER__CONCURRENCY", "many", "'many' cannot be; it must be a whole number, like 20"),
-        ("WORKER__CONCURRENCY", "1.5", "'1.5' cannot be; it must be a whole number, like 20"),
-        ("WORKER__CONCURRENCY", "0", "0 cannot be: concurrency 0 must be from 1 to 100000"),
-        ("WORKER__LISTEN", "maybe", "'maybe' cannot be; it must be true or false"),
-        ("WORKER__LEASE", "nan", "'nan' cannot be; it must be a duration, like '90s'"),
-        ("WORKER__HEALTH", "0.0.0.0:x", "'0.0.0.0:x' cannot be: "),
-        ("LOG__LEVEL", "loud", "'loud' cannot be; it must be 'debug' or 'info'"),
+        ("WORKER__CONCURRENCY", "many", "'many' is invalid: expected a whole number, like 20"),
+        ("WORKER__CONCURRENCY", "1.5", "'1.5' is invalid: expected a whole number, like 20"),
+        ("WORKER__CONCURRENCY", "0", "0 is invalid: concurrency 0 must be from 1 to 100000"),
+        ("WORKER__LISTEN", "maybe", "'maybe' is invalid: expected true or false"),
+        ("WORKER__LEASE", "nan", "'nan' is invalid: expected a duration, like '90s'"),
+        ("WORKER__HEALTH", "0.0.0.0:x", "'0.0.0.0:x' is invalid: "),
+        ("LOG__LEVEL", "loud", "'loud' is invalid: expected 'debug' or 'info'"),
         ("DATABASE_URL", " ", None),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_variable_that_cannot_be_is_named_with_its_value(
         ("HEADWAY_CONCURRENCY", "did you mean HEADWAY_WORKER__CONCURRENCY?"),
         ("HEADWAY_MAX_WAIT", "did you mean HEADWAY_HEALTH__MAX_WAIT?"),
         ("HEADWAY_HEALTH", "did you mean HEADWAY_WORKER__HEALTH?"),
-        ("HEADWAY_LOG__X", "there are HEADWAY_LOG__FORMAT, HEADWAY_LOG__LEVEL"),
+        ("HEADWAY_LOG__X", "the variables are HEADWAY_LOG__FORMAT, HEADWAY_LOG__LEVEL"),
     ],
 )
 def test_a_variable_that_must_be_meant_for_a_setting_is_refused(
@@ -90,7 +90,7 @@ def test_a_variable_that_must_be_meant_for_a_setting_is_refused(
 ) -> None:
     monkeypatch.setenv(name, "20")
     value = "***" if "DATABASE_URL" in meant else "20"  # there it may be a password
-    assert project.refusal() == f"environment: no setting is {name} (= '{value}'); {meant}"
+    assert project.refusal() == f"environment: unknown setting {name} (= '{value}'); {meant}"
 
 
 def test_variables_of_others_that_begin_the_same_are_no_mistakes(
@@ -142,7 +142,7 @@ def test_dotenv_is_the_one_beside_the_file_else_in_the_working_directory(
     assert settings["pool_size"].value == 3
     here = project.directory / "a" / ".env"
     assert settings.notes == (
-        f"{here} is not read: .env is looked for beside the configuration, in {file.parent}",
+        f"{here} is not read: .env must be in the directory of the configuration, {file.parent}",
     )
     project.write("a/.env", "OTHER=4")
     assert load().notes == ()
@@ -150,9 +150,9 @@ def test_dotenv_is_the_one_beside_the_file_else_in_the_working_directory(
 
 def test_dotenv_says_on_which_line_something_is_wrong(project: Project) -> None:
     file = project.write(".env", "OTHER='never closed\n\nHEADWAY_POOL_SIZE=ten # why not\n")
-    said = "HEADWAY_POOL_SIZE = 'ten' cannot be; it must be a whole number, like 20"
+    said = "HEADWAY_POOL_SIZE = 'ten' is invalid: expected a whole number, like 20"
     assert project.refusal() == f"{file}, line 3: {said}"
     project.write(".env", "HEADWAY_SCHEMA='jobs")
-    assert project.refusal().startswith(f"{file}, line 1: HEADWAY_SCHEMA begins with a quote")
+    assert project.refusal().startswith(f"{file}, line 1: HEADWAY_SCHEMA has an opening quote only")
     project.write(".env", "HEADWAY_CONFIG=x.toml")
     assert "set it in the environment itself" in project.refusal()

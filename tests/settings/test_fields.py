@@ -26,7 +26,7 @@ def test_every_field_of_every_section_can_be_configured_and_its_default_fits_it(
 
 
 def test_a_field_of_a_type_that_nobody_reads_is_a_defect_that_is_named() -> None:
-    with pytest.raises(TypeError, match=r"no setting can be of type .*bytes.*settings/kinds\.py"):
+    with pytest.raises(TypeError, match=r"a setting cannot have type .*bytes.*settings/kinds\.py"):
         kind_of(bytes)
 
 

@@ -57,7 +57,7 @@ def test_of_two_in_one_directory_its_own_counts_and_says_so(project: Project) ->
     settings = load()
     assert (settings["pool_size"].value, settings["schema"].value) == (1, "headway")
     assert settings.notes == (
-        f"{own} is used, and [tool.headway] of {shared} is not; keep one of them",
+        f"{own} is used and [tool.headway] of {shared} is ignored; keep only one",
     )
 
 
@@ -71,65 +71,74 @@ def test_a_variable_names_another_file(project: Project, monkeypatch: pytest.Mon
     assert project.value("pool_size") == 10
     monkeypatch.setenv("HEADWAY_CONFIG", "missing.toml")
     missing = project.directory / "missing.toml"
-    assert project.refusal() == f"there is no file {missing}; $HEADWAY_CONFIG names it"
+    assert project.refusal().startswith(f"file {missing} does not exist; correct $HEADWAY_CONFIG")
     shared = project.write("pyproject.toml", "")
     monkeypatch.setenv("HEADWAY_CONFIG", str(shared))
-    assert project.refusal().endswith(f"{str(shared)!r} has no table [tool.headway]")
+    assert f"{str(shared)!r} has no table [tool.headway]" in project.refusal()
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("pool_size =", "is not TOML: Invalid value (at end of document)"),
-        ("a = 1\na = 2\n", "is not TOML: Cannot overwrite a value (at line 2"),
-        ("poolsize = 3", "there is no setting poolsize (= 3); did you mean pool_size?"),
-        ("pool-size = 3", "there is no setting pool-size (= 3); did you mean pool_size?"),
+        ("pool_size =", "is not valid TOML: Invalid value (at end of document)"),
+        ("a = 1\na = 2\n", "is not valid TOML: Cannot overwrite a value (at line 2"),
+        ("poolsize = 3", "unknown setting poolsize (= 3); did you mean pool_size?"),
+        ("pool-size = 3", "unknown setting pool-size (= 3); did you mean pool_size?"),
         (
             "dsn = 'postgresql://a:b@c/d'",
             "(= 'postgresql://a:***@c/d'); did you mean database_url?",
         ),
-        ("concurrency = 3", "no setting concurrency (= 3); did you mean worker.concurrency?"),
-        ("[worker]\nschema = 'a'", "no setting worker.schema (= 'a'); did you mean schema?"),
-        ("[worker]\nlaese = 3", "no setting worker.laese (= 3); did you mean worker.lease?"),
-        ("[workers]\nlease = 3", "no setting workers (= {lease = 3}); did you mean worker?"),
-        ("xyz = 3", "no setting xyz (= 3); it takes database_url, embedded, health, local, log,"),
-        ("[log]\nxyz = 3", "no setting log.xyz (= 3); [log] takes format, level"),
+        ("concurrency = 3", "unknown setting concurrency (= 3); did you mean worker.concurrency?"),
+        ("[worker]\nschema = 'a'", "unknown setting worker.schema (= 'a'); did you mean schema?"),
+        ("[worker]\nlaese = 3", "unknown setting worker.laese (= 3); did you mean worker.lease?"),
+        ("[workers]\nlease = 3", "unknown setting workers (= {lease = 3}); did you mean worker?"),
+        (
+            "xyz = 3",
+            "unknown setting xyz (= 3); the settings are database_url, embedded, health, local, log,",
+        ),
+        (
+            "[log]\nxyz = 3",
+            "unknown setting log.xyz (= 3); the settings of [log] are format, level",
+        ),
         ("worker = 3", "worker = 3 is not a table; write it under a line [worker]"),
         ("profiles = 3", "profiles = 3 is not a table"),
         ("[profiles]\na = 3", "profiles.a = 3 is not a table; write it under a line [profiles.a]"),
-        ("[profiles.a]\nxyz = 3", "there is no setting profiles.a.xyz (= 3)"),
+        ("[profiles.a]\nxyz = 3", "unknown setting profiles.a.xyz (= 3)"),
         (
             "[profiles.a.log]\nlevel = 3",
-            "profiles.a.log.level = 3 cannot be; it must be 'debug' or",
+            "profiles.a.log.level = 3 is invalid: expected 'debug' or",
         ),
-        ("pool_size = '3'", "pool_size = '3' cannot be; it must be a whole number, like 20"),
-        ("pool_size = true", "pool_size = true cannot be; it must be a whole number, like 20"),
-        ("pool_size = 0", "pool_size = 0 cannot be: pool_size 0 must be at least 1"),
-        ("notify = 1", "notify = 1 cannot be; it must be true or false"),
-        ("schema = 'A b'", "schema = 'A b' cannot be: schema 'A b' must be up to 48 of a-z"),
-        ("database_url = 3", "database_url = 3 cannot be; it must be text"),
-        ("database_url = ''", "database_url = '' cannot be: database_url is empty"),
+        ("pool_size = '3'", "pool_size = '3' is invalid: expected a whole number, like 20"),
+        ("pool_size = true", "pool_size = true is invalid: expected a whole number, like 20"),
+        ("pool_size = 0", "pool_size = 0 is invalid: pool_size 0 must be at least 1"),
+        ("notify = 1", "notify = 1 is invalid: expected true or false"),
+        ("schema = 'A b'", "schema = 'A b' is invalid: schema 'A b' must be up to 48 of a-z"),
+        ("database_url = 3", "database_url = 3 is invalid: expected text"),
+        ("database_url = ''", "database_url = '' is invalid: database_url is empty"),
         (
             "[worker]\nprocesses = -1",
-            "worker.processes = -1 cannot be: processes -1 must be 0 (one per core) or more",
+            "worker.processes = -1 is invalid: processes -1 must be 0 (one per core) or more",
         ),
         (
             "[worker]\nlease = 'soon'",
-            "worker.lease = 'soon' cannot be; it must be a duration, like",
+            "worker.lease = 'soon' is invalid: expected a duration, like",
         ),
-        ("[worker]\nlease = '9ms'", "worker.lease = '9ms' cannot be: lease '9ms' must be at least"),
-        ("[worker]\nqueues = 3", "worker.queues = 3 cannot be; it must be a table of queues"),
+        (
+            "[worker]\nlease = '9ms'",
+            "worker.lease = '9ms' is invalid: lease '9ms' must be at least",
+        ),
+        ("[worker]\nqueues = 3", "worker.queues = 3 is invalid: expected a table of queues"),
         (
             "[worker.queues]\nmail = 'x'",
-            "worker.queues = {mail = 'x'} cannot be; it must be a table",
+            "worker.queues = {mail = 'x'} is invalid: expected a table",
         ),
         (
             "[worker.queues]\nmail = 0",
-            "worker.queues = {mail = 0} cannot be: queue 'mail' has weight",
+            "worker.queues = {mail = 0} is invalid: queue 'mail' has weight",
         ),
-        ("[worker]\norder = 'random'", "worker.order = 'random' cannot be; it must be 'fair' or"),
-        ("[retention]\nfailed = -1", "retention.failed = -1 cannot be; it must be a duration"),
-        ("[retention]\nfailed = 1970-01-01", "retention.failed = '1970-01-01' cannot be"),
+        ("[worker]\norder = 'random'", "worker.order = 'random' is invalid: expected 'fair' or"),
+        ("[retention]\nfailed = -1", "retention.failed = -1 is invalid: expected a duration"),
+        ("[retention]\nfailed = 1970-01-01", "retention.failed = '1970-01-01' is invalid"),
     ],
 )
 def test_what_is_wrong_is_named_with_file_key_and_value(
@@ -140,7 +149,7 @@ def test_what_is_wrong_is_named_with_file_key_and_value(
     assert said.startswith(str(file))
     assert complaint in said
     file.unlink()
-    if "is not TOML" not in complaint:
+    if "is not valid TOML" not in complaint:
         lines = [line.replace("[", "[tool.headway.") for line in text.splitlines()]
         first = [] if text.startswith("[") else ["[tool.headway]"]
         shared = project.write("pyproject.toml", "\n".join([*first, *lines]))
@@ -150,15 +159,15 @@ def test_what_is_wrong_is_named_with_file_key_and_value(
 def test_a_file_of_its_own_needs_no_table_of_its_own(project: Project) -> None:
     file = project.write("headway.toml", "[tool.headway]\nschema = 'jobs'")
     said = project.refusal()
-    assert said.startswith(f"{file}: there is no setting tool (= ")
-    assert said.endswith("; leave out tool.headway here, it is for pyproject.toml")
+    assert said.startswith(f"{file}: unknown setting tool (= ")
+    assert said.endswith("; leave out tool.headway here; it belongs in pyproject.toml")
 
 
 def test_another_s_broken_file_is_no_concern_of_ours(project: Project) -> None:
     shared = project.write("pyproject.toml", "[tool.other\n")
     assert load().file is None
     shared.write_text("[tool.headway\n")
-    assert f"{shared} is not TOML" in project.refusal()
+    assert f"{shared} is not valid TOML" in project.refusal()
     shared.write_text("[tool]\nheadway = 3\n")
     assert f"{shared}: tool.headway = 3 is not a table" in project.refusal()
 
@@ -190,8 +199,8 @@ def test_a_directory_that_may_not_be_read_is_left_out_and_named(
         closed.chmod(0o755)
     assert (settings["pool_size"].value, settings["schema"].value) == (3, "headway")
     assert [note.partition(":")[0] for note in settings.notes] == [
-        f"{closed / 'inside'} is left out",
-        f"{closed} is left out",
+        f"{closed / 'inside'} is skipped",
+        f"{closed} is skipped",
     ]
 
 
@@ -203,7 +212,7 @@ def test_a_dotenv_that_may_not_be_read_is_left_out_and_named(public: Project) ->
     with as_nobody():
         settings = load()
     assert settings["pool_size"].value == 3
-    assert settings.notes == (f"{file} is left out: it cannot be read (Permission denied)",)
+    assert settings.notes == (f"{file} is ignored: it cannot be read (Permission denied)",)
 
 
 def test_a_working_directory_that_is_gone_has_no_file(
@@ -233,12 +242,17 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(
 ) -> None:
     monkeypatch.setenv("HEADWAY_ENV", "prodction")
     assert project.refusal().startswith(
-        "environment: HEADWAY_ENV = 'prodction' is no profile: there is no headway.toml"
+        "environment: HEADWAY_ENV = 'prodction' is not a profile: found no headway.toml"
     )
     file = project.write("headway.toml", "")
-    assert f"'prodction' is no profile of {file}; it has none; add a table" in project.refusal()
+    assert (
+        f"'prodction' is not a profile of {file}; it has no profiles; add a table"
+        in project.refusal()
+    )
     project.write("headway.toml", "[profiles.test]\n[profiles.production]\npool_size = 3")
-    assert "it has production, test; add a table [profiles.prodction]" in project.refusal()
+    assert (
+        "its profiles are production, test; add a table [profiles.prodction]" in project.refusal()
+    )
     monkeypatch.setenv("HEADWAY_ENV", "production")
     assert project.value("pool_size") == 3
     assert load().profile == "production"
@@ -248,5 +262,5 @@ def test_none_is_written_as_a_word(project: Project, monkeypatch: pytest.MonkeyP
     project.write("headway.toml", "[retention]\nsucceeded = 'none'\nfailed = 'none'")
     monkeypatch.setenv("HEADWAY_RETENTION__FAILED", "None")
     retention = load().retention
-    assert (retention.succeeded, retention.failed) == (None, None)
+    assert (retention.succeeded_seconds, retention.failed_seconds) == (None, None)
     assert project.origin("retention.failed") == "environment: HEADWAY_RETENTION__FAILED"

@@ -33,7 +33,7 @@ def test_each_layer_goes_before_the_one_below_it(
     look(Headway())
     hw = Headway(schema="code")
     look(hw)
-    hw.session.redirect(schema="option")
+    hw._session.redirect(schema="option")
     look(hw)
     assert seen == [
         ("headway", "default"),

@@ -48,7 +48,7 @@ def test_the_notation_says_of_every_queue_whether_it_has_slots_of_its_own(
 
 def test_slots_set_beside_the_notation_and_in_it_are_refused(project: Project) -> None:
     project.write("headway.toml", "[worker]\nqueues = ['a', 'b=2']\ndedicated = {c = 1}")
-    assert "both set worker.dedicated; keep one" in project.refusal()
+    assert "both set worker.dedicated; keep only one" in project.refusal()
 
 
 def test_fields_that_do_not_go_together_are_named_with_where_each_came_from(
@@ -66,9 +66,9 @@ def test_fields_that_do_not_go_together_are_named_with_where_each_came_from(
 @pytest.mark.parametrize(
     ("queues", "complaint"),
     [
-        ("'mail:many'", "'mail:many': a queue's weight is a whole number, 1 or more"),
-        ("'mail=0'", "'mail=0': a queue's number of slots is a whole number, 1 or more"),
-        ("[3]", "each entry is text, like 'mail:3'"),
+        ("'mail:many'", "'mail:many': a queue's weight must be a whole number, 1 or more"),
+        ("'mail=0'", "'mail=0': a queue's number of slots must be a whole number, 1 or more"),
+        ("[3]", "each entry must be text, like 'mail:3'"),
         ("['mail', 'mail:2']", "queue 'mail' is named twice; name it once"),
         ("[':2']", "':2' names no queue"),
         ("['']", "'' names no queue"),
@@ -80,15 +80,15 @@ def test_a_notation_that_cannot_be_read_is_refused(
     file = project.write("headway.toml", f"[worker]\nqueues = {queues}")
     said = project.refusal()
     assert said.startswith(f"{file}: worker.queues = ")
-    assert f"cannot be read: {complaint}" in said
+    assert f"is invalid: {complaint}" in said
 
 
 def test_dedicated_queues_have_slots_and_no_weight(project: Project) -> None:
     project.write("headway.toml", "[worker]\ndedicated = 'reports:2'")
-    assert "is about slots of a queue's own; write it like 'reports=2'" in project.refusal()
+    assert "must set the slots of each queue; write it like 'reports=2'" in project.refusal()
 
 
 def test_names_may_have_the_signs_in_them() -> None:
     assert read_queues(["a:b:2", "a=b=3"]) == QueueNotation({"a:b": 2}, {"a=b": 3})
-    with pytest.raises(ConfigError, match="weight is a whole number"):
+    with pytest.raises(ConfigError, match="weight must be a whole number"):
         read_queues(["a:b"])

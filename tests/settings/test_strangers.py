@@ -32,7 +32,7 @@ def _plant(project: Project, name: str, owner: int = _ATTACKER) -> Path:
 def test_s8_a_file_of_another_account_is_refused(project: Project, name: str) -> None:
     path = _plant(project, name)
     said = project.refusal()
-    assert said.startswith(f"{path} belongs to user {_ATTACKER}, and this process runs as 'root'")
+    assert said.startswith(f"{path} belongs to user {_ATTACKER}, but this process runs as 'root'")
     assert f"chown 0 {path}" in said
 
 
@@ -121,4 +121,4 @@ def test_s31_a_file_that_nests_without_end_is_refused(
     project: Project, name: str, text: str
 ) -> None:
     path = project.write(name, f"# headway\n{text}\n")
-    assert project.refusal().startswith(f"{path} has tables or lists in each other, more than 20")
+    assert project.refusal().startswith(f"{path} has tables or lists nested more than 20")

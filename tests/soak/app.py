@@ -109,13 +109,13 @@ def pay_in_thread(ctx: Context, n: int) -> int:
     return n
 
 
-@hw.task(queue="unkept", retry=PATIENT, keep=None)
+@hw.task(queue="unkept", retry=PATIENT, keep="none")
 async def unkept(ctx: Context, n: int) -> None:
     with recorded(ctx, key=str(n)):
         await _work(ctx, random.random() / 20)
 
 
-@hw.task(queue="unkept", retry=PATIENT, keep=None, transaction=True)
+@hw.task(queue="unkept", retry=PATIENT, keep="none", transaction=True)
 async def unkept_payment(ctx: Context, n: int) -> None:
     with recorded(ctx, key=str(n)):
         await ctx.conn.execute(_EFFECT, (ctx.job_id, ""))
@@ -264,7 +264,9 @@ async def gather(contexts: list[Context], numbers: list[int]) -> list[int | Exce
     queue="times",
     retry=PATIENT,
     schedule=[
-        Schedule("@every 1s", name="second", input={"of": "second"}, catch_up="all", most=10_000),
+        Schedule(
+            "@every 1s", name="second", input={"of": "second"}, catch_up="all", max_catch_up=10_000
+        ),
         Schedule("@every 2s", name="lonely", input={"of": "lonely"}, overlap="skip"),
         Schedule("@every 3s", name="queued", input={"of": "queued"}, overlap="queue"),
     ],

@@ -17,7 +17,7 @@ from headway.errors import (
     JobNotFound,
     ResultTimeout,
 )
-from headway.handle import Job
+from headway.job import Job
 from tests.soak.ledger import Ledger
 from tests.soak.world import World
 
@@ -92,7 +92,7 @@ class Producers:
         using = arguments.pop("using", {})
         n = self._ledger.call(task)
         job = await self._app.hw.tasks[task].using(**using).enqueue(n=n, **arguments)
-        if job.made:
+        if job.created:
             self._ledger.made[job.id] = task
         return job
 
@@ -137,7 +137,7 @@ class Producers:
             case task:
                 most = 5 if task == "once" else 40
                 job = await self._enqueue(task, user=f"user-{self._chance.randrange(most)}")
-                if not job.made and job.id not in self._ledger.made:
+                if not job.created and job.id not in self._ledger.made:
                     self._ledger.made.setdefault(job.id, task)
 
     async def _unkept(self) -> None:

@@ -19,7 +19,7 @@ TABLES = (
     "archive",
     "attempt",
     "worker",
-    "duty",
+    "leader",
     "control",
     "awaited",
     "stop_request",
@@ -95,7 +95,7 @@ class Hand:
 
     def engine_lives(self) -> None:
         """As if a worker of the engine had the sweeps as its duty; it does nothing."""
-        self.rows("insert into duty values ('sweeps', 0, now() + interval '1 hour')")
+        self.rows("insert into leader values ('sweeps', 0, now() + interval '1 hour')")
 
     def lose_consumers(self) -> None:
         """Every lease runs out."""

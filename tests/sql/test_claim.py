@@ -206,7 +206,7 @@ def test_a_claim_sweeps_where_nobody_else_does(hand: Hand) -> None:
     hand.engine_lives()
     hand.rows("select setval('swept', 1)")
     assert hand.claim() == []
-    hand.rows("update duty set expires_at = now() - interval '1 s'")
+    hand.rows("update leader set expires_at = now() - interval '1 s'")
     assert [claimed["key"] for claimed in hand.claim()] == ["b"]
 
 

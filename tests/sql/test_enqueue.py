@@ -20,7 +20,7 @@ def _declare(hand: Hand, name: str, **columns: Any) -> None:
 
 def test_a_task_that_nobody_declared_gets_the_defaults(hand: Hand) -> None:
     job = hand.job(hand.call("enqueue", "greet"))
-    assert (job["queue"], job["priority"], job["max_attempts"]) == ("default", 0, 5)
+    assert (job["queue"], job["priority"], job["max_attempts"]) == ("default", 0, 20)
     assert (job["input"], job["step"], job["state"]) == ({}, "", "r")
     assert job["id"].version == 7
     assert job["headers"] is job["expires_at"] is job["key"] is job["unique_key"] is None
@@ -120,21 +120,25 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
     "a long task": ({"task": LONG}, "is not a name", "1 to 200 printable characters"),
     "a task with a newline": ({"task": "a\nb"}, "is not a name", "printable characters"),
     "a task with a space": ({"task": " a"}, "is not a name", "without spaces at its ends"),
-    "a step as the task": ({"task": "order/ship"}, "parts a flow from its step", "as the step"),
+    "a step as the task": ({"task": "order/ship"}, "separates a flow from its step", "as the step"),
     "an empty queue": ({"queue": ""}, "queue '' is not a name", "1 to 200 printable characters"),
     "a long key": ({"concurrency_key": LONG}, "concurrency_key", "1 to 200 printable characters"),
     "an empty unique key": ({"unique_key": ""}, "unique_key", "1 to 200 printable characters"),
     "a negative delay": ({"delay": "-1 s"}, "delay -1.000000 is not between", "'90 s'"),
     "a delay of an age": ({"delay": "101 years"}, "is not between 0 and 100 years", "'90 s'"),
     "a negative ttl": ({"ttl": "-1 min"}, "ttl", "'90 s'"),
-    "two moments": ({"delay": "1 s", "at": datetime.now(UTC)}, "both say when", "one of them"),
-    "never": ({"at": "infinity"}, "is not a moment", "is not made"),
+    "two moments": ({"delay": "1 s", "at": datetime.now(UTC)}, "are both given", "one of them"),
+    "never": ({"at": "infinity"}, "is not a moment", "pause their queue"),
     "a high priority": ({"priority": 32768}, "priority 32768", "-32768 to 32767"),
     "no attempt": ({"max_attempts": 0}, "max_attempts 0", "1 means no retry"),
     "headers of numbers": ({"headers": {"a": 1}}, "headers", '{"tenant": "acme"}'),
     "headers in a list": ({"headers": Jsonb(["a"])}, "headers", '{"tenant": "acme"}'),
-    "a limit without a key": ({"concurrency_limit": 2}, "no key is given", "concurrency_key"),
-    "order without a key": ({"ordered": True}, "no key is given", "concurrency_key"),
+    "a limit without a key": (
+        {"concurrency_limit": 2},
+        "without a concurrency_key",
+        "concurrency_key",
+    ),
+    "order without a key": ({"ordered": True}, "without a concurrency_key", "concurrency_key"),
     "no room at all": (
         {"concurrency_key": "k", "concurrency_limit": 0},
         "concurrency_limit 0",

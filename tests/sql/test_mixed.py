@@ -112,7 +112,7 @@ async def test_room_that_sql_frees_goes_to_the_next_of_python(
     assert claimed is not None
     job = await print_here.enqueue()
     running = start()
-    await eventually(lambda: db.execute("select 1 from duty where expires_at > now()").fetchone())
+    await eventually(lambda: db.execute("select 1 from leader where expires_at > now()").fetchone())
     assert not ran.is_set()
     assert (await job.status()).state == "blocked"
     db.execute("select complete(%s, %s)", claimed)

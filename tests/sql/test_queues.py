@@ -115,7 +115,7 @@ def test_move_keeps_the_order(hand: Hand) -> None:
         (("purge", None), "queue"),
         (("move", "", "b"), "queue"),
         (("move", "a", None), "target"),
-        (("move", "a", "a"), "are there already"),
+        (("move", "a", "a"), "queue and target are both a"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(hand: Hand, call: tuple[Any, ...], words: str) -> None:

@@ -36,7 +36,7 @@ def _no_schedules(hand: Hand) -> Iterator[None]:
 def test_the_view_shows_what_is_made_and_when(hand: Hand) -> None:
     assert hand.rows("select * from schedules") == []
     ends = hand.value("select now() + interval '1 day'")
-    put(hand, input={"region": "us"}, overlap="skip", catch_up="all", ends=ends)
+    put(hand, input={"region": "us"}, overlap="skip", catch_up="all", ends_at=ends)
     row = hand.row("select * from schedules")
     assert row["name"] == "nightly"
     assert (row["task"], row["spec"], row["input"]) == ("report", "@daily", {"region": "us"})

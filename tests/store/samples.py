@@ -11,22 +11,13 @@ from headway.core.ids import new_id
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.state import State
-from headway.store import (
-    blockers,
-    bulk,
-    controls,
-    counts,
-    fleet,
-    identity,
-    inspect,
-    jobs,
-    pulls,
-    schedules,
-)
-from headway.store.connect import Target
-from headway.store.identity import Identity
-from headway.store.jobs import Settled
+from headway.store import blockers
+from headway.store.connections import identity
+from headway.store.connections.connect import Target
+from headway.store.connections.identity import Identity
 from headway.store.statement import Statement
+from headway.store.statements import bulk, controls, counts, fleet, inspect, jobs, pulls, schedules
+from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 
 # What `headway job enqueue` leaves open.
@@ -79,7 +70,7 @@ def samples(
         jobs.advance(target, onward, now),
         jobs.requeue(target, 1, again, now),
         jobs.lock_keys(keys),
-        jobs.give_way(keys, now),
+        jobs.unadmit(keys, now),
         jobs.admit(target, keys, now),
         jobs.promote(target, now - timedelta(seconds=9), batch, now),
         jobs.cancel(target, ids, now),
@@ -107,7 +98,7 @@ def samples(
         fleet.note_trouble(1, "why"),
         fleet.retire(1, now),
         fleet.drain(target, 1, now),
-        fleet.forget(now),
+        fleet.clean_up(now),
         fleet.declare([_DEFINITION]),
         fleet.partitions(now),
         controls.pause(target, "queue", "q", by="ada", reason="why", until=60.0, now=now),
@@ -117,10 +108,11 @@ def samples(
         controls.set_limit(target, "queue", "q", Limit(concurrency=5, rate="1/s"), "ada", now),
         controls.reset_limit(target, "queue", "q"),
         controls.declare(target, [_DEFINITION]),
-        controls.ring_open(target, [("queue", "q"), ("task", TASK)]),
+        controls.notify_open(target, [("queue", "q"), ("task", TASK)]),
         controls.mark_limited(1),
         inspect.job(one),
         inspect.jobs(states=[State.FAILED], task=TASK, queue="q", before=one),
+        inspect.count(states=[State.FAILED], task=TASK, queue="q"),
         inspect.attempts(one),
         inspect.explain(one),
         inspect.successors(one),
@@ -131,10 +123,10 @@ def samples(
         inspect.metrics(None, now),
         counts.tally(batch, now),
         counts.counted(0, batch),
-        counts.census({("q", "r"): batch}, now),
+        counts.job_counts({("q", "r"): batch}, now),
         bulk.purge(target, "q", None, now)(UUID(int=0), None),
         bulk.transfer(target, "q", "other", TASK, now)(UUID(int=0), now),
-        bulk.parked("q", TASK),
+        bulk.waiting("q", TASK),
         bulk.busy("q"),
         pulls.pull("q", batch, 30.0, [TASK]),
         pulls.extend(one, 1, 30.0),

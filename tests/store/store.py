@@ -17,14 +17,15 @@ from headway.core import codec
 from headway.core.failure import envelope
 from headway.core.flow import Advance
 from headway.core.ids import new_id
+from headway.core.info import ControlKind as Controlled
 from headway.core.limits import Limit
 from headway.core.verdict import Kind, Verdict
-from headway.store import connect, controls, fleet, jobs
-from headway.store.connect import Target
-from headway.store.controls import Kind as Controlled
+from headway.store.connections import connect
+from headway.store.connections.connect import Target
 from headway.store.documents import Ask, NewJob, Settled, Share
 from headway.store.rows import Claim
 from headway.store.statement import Statement, text
+from headway.store.statements import controls, fleet, jobs
 from tests.support import DEADLINE
 
 R = TypeVar("R")
@@ -37,7 +38,7 @@ TABLES = (
     "archive",
     "attempt",
     "worker",
-    "duty",
+    "leader",
     "control",
     "awaited",
     "stop_request",
@@ -103,7 +104,7 @@ def shares(asks: Sequence[Asked], room: int = 100) -> list[Share]:
     """What is asked, by queue and in the order given; at most `room` of each queue."""
     found: dict[str, Share] = {}
     for queue, one in asks:
-        found.setdefault(queue, Share(queue, room, [])).l.append(one)
+        found.setdefault(queue, Share(queue, room, [])).lines.append(one)
     return list(found.values())
 
 
@@ -202,7 +203,7 @@ class Store:
         wanted = [key for key in lines if key is not None]
         with self.conn.transaction():
             self.run(jobs.lock_keys(wanted))
-            self.run(jobs.give_way(wanted, self.now))
+            self.run(jobs.unadmit(wanted, self.now))
             return self.run(jobs.admit(self.target, wanted, self.now)).count
 
     def declare(self, name: str = TASK, **fields: Any) -> None:
@@ -339,10 +340,9 @@ class Store:
         }
 
     def clear(self) -> None:
-        """An empty schema at the first moment."""
-        for table in TABLES:
-            self.eyes.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
-        self.eyes.execute("alter sequence job_seq restart")
+        """An empty schema at the first moment. One round trip: the proofs do this for every order."""
+        deletes = "; ".join(f"delete from {table}" for table in TABLES)
+        self.eyes.execute(sql.SQL(f"{deletes}; select setval('job_seq', 1, false)"))
         self.now = NOW
 
     def terminate(self, application: str) -> int:

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from headway.store import fleet, jobs
 from headway.store.rows import Joined, Lane
+from headway.store.statements import fleet, jobs
 from tests.store.aside import Aside
 from tests.store.store import Store, ask, engine_connection, new_job
 

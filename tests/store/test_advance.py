@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from headway.store import fleet, jobs
-from headway.store.jobs import Settled
 from headway.store.rows import Claim
+from headway.store.statements import fleet, jobs
+from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, Store, ask, counted, engine_connection, new_job, verdict
 
 _ONE, _TWO = ("order/one",), ("order/two",)

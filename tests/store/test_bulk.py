@@ -8,9 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from headway.store import bulk, jobs
-from headway.store.bulk import Parked, Portion
+from headway.core.info import WaitingCount
 from headway.store.scripts import Script
+from headway.store.statements import bulk, jobs
+from headway.store.statements.bulk import Portion
 from tests.store.store import NOW, TASK, Store, ask, engine_connection, new_job
 
 _FIRST = UUID(int=0)
@@ -295,13 +296,13 @@ def test_the_preview_counts_by_task_and_state_what_would_be_meant(
         store.enqueue(delay=delay)
     store.enqueue(key="k")
     store.enqueue(queue="elsewhere")
-    found = store.run(bulk.parked("q", None))
+    found = store.run(bulk.waiting("q", None))
     assert found == [
-        Parked("mail", "ready", 1),
-        Parked(TASK, "blocked", 1),
-        Parked(TASK, "ready", 2),
-        Parked(TASK, "scheduled", 1),
+        WaitingCount("mail", "ready", 1),
+        WaitingCount(TASK, "blocked", 1),
+        WaitingCount(TASK, "ready", 2),
+        WaitingCount(TASK, "scheduled", 1),
     ]
-    assert store.run(bulk.parked("q", "mail")) == found[:1]
+    assert store.run(bulk.waiting("q", "mail")) == found[:1]
     assert store.run(bulk.busy("q")) == 1
     assert _purge(store) == sum(group.count for group in found)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.store.connect import Target
+from headway.store.connections.connect import Target
 from headway.store.rights import role_for
 from headway.store.statement import client_text, text
 from tests.architecture.source import sql_files

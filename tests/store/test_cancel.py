@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.store.store import NOW, Store
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.store import jobs
 from headway.store.statement import text
+from headway.store.statements import jobs
 from tests.store.store import Store, engine_connection
 from tests.support import eventually_sync
 

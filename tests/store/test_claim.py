@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from headway.store import jobs
 from headway.store.rows import Claim
+from headway.store.statements import jobs
 from tests.store.store import NOW, Store, ask, counted, engine_connection, new_job, shares
 from tests.support import DEADLINE
 

@@ -10,9 +10,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable
-from headway.store import inspect, jobs
-from headway.store.client import Client
-from headway.store.connect import Target, complete_dsn
+from headway.store.connections.client import Client
+from headway.store.connections.connect import Target, complete_dsn
+from headway.store.statements import inspect, jobs
 from tests.store.store import Store, new_job
 
 
@@ -92,7 +92,7 @@ async def test_a_connection_of_the_wrong_kind_is_refused(store: Store, client: C
     with psycopg.connect(store.dsn) as conn:
         with pytest.raises(ConfigError, match="the call that ends in _sync"):
             await client.run_in(conn, lambda _: [_good(store)])
-        with pytest.raises(ConfigError, match="not a connection that can be borrowed"):
+        with pytest.raises(ConfigError, match="not a supported connection"):
             client.run_in_sync(object(), lambda _: [_good(store)])
     async with await psycopg.AsyncConnection.connect(store.dsn) as own:
         with pytest.raises(ConfigError, match="await the call without _sync"):

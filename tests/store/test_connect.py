@@ -8,11 +8,12 @@ from contextlib import aclosing
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable
-from headway.store import connect, inspect, jobs
-from headway.store.connect import Target, complete_dsn
-from headway.store.link import Link
-from headway.store.listen import Listener, SyncListener
+from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable, SchemaMismatch
+from headway.store.connections import connect
+from headway.store.connections.connect import Target, complete_dsn
+from headway.store.connections.engine_connection import EngineConnection
+from headway.store.connections.listen import Listener, SyncListener
+from headway.store.statements import inspect, jobs
 from tests.store.store import Store, new_job
 from tests.support import eventually
 
@@ -69,7 +70,7 @@ async def test_a_connection_of_the_engines_states_what_it_relies_on(store: Store
 
 async def test_a_link_has_its_statements_planned_once(store: Store) -> None:
     """A plan for each batch costs the server a fifth of a job (connect.py says why one suits all)."""
-    link = Link(store.target)
+    link = EngineConnection(store.target)
     for _ in range(3):
         await link.run_all(jobs.lanes(["q"]), inspect.server())
     query = "select count(*) from pg_prepared_statements where generic_plans = 3"
@@ -79,7 +80,7 @@ async def test_a_link_has_its_statements_planned_once(store: Store) -> None:
 
 
 async def test_a_link_sends_several_statements_as_one_transaction(store: Store) -> None:
-    link = Link(store.target)
+    link = EngineConnection(store.target)
     good = jobs.enqueue(store.target, [new_job()], None)
     poison = jobs.enqueue(store.target, [new_job(priority=99_999)], None)
     with pytest.raises(DatabaseError):
@@ -91,7 +92,7 @@ async def test_a_link_sends_several_statements_as_one_transaction(store: Store) 
 
 
 async def test_a_link_says_that_its_connection_broke_and_makes_a_new_one(store: Store) -> None:
-    link = Link(store.target.named("a link"))
+    link = EngineConnection(store.target.named("a link"))
     await link.run(inspect.server())
     assert store.terminate("a link") == 1
     with pytest.raises(DatabaseUnavailable):
@@ -102,7 +103,7 @@ async def test_a_link_says_that_its_connection_broke_and_makes_a_new_one(store: 
 
 async def test_a_link_that_was_interrupted_starts_over(store: Store) -> None:
     """What the server made of it is not known: the next call must not read its answer."""
-    link = Link(store.target.named("a link"))
+    link = EngineConnection(store.target.named("a link"))
     store.enqueue()
     with store.eyes.transaction():
         store.eyes.execute("lock table job")
@@ -117,8 +118,8 @@ async def test_a_link_that_was_interrupted_starts_over(store: Store) -> None:
 
 
 async def test_a_link_refuses_a_schema_that_does_not_fit(store: Store) -> None:
-    link = Link(Target(store.dsn, "headway_missing"))
-    with pytest.raises(DatabaseError, match="run `headway migrate`"):
+    link = EngineConnection(Target(store.dsn, "headway_missing"))
+    with pytest.raises(SchemaMismatch):
         await link.verify()
     await link.close()
 
@@ -148,10 +149,10 @@ def test_a_thread_hears_that_its_job_ended(store: Store, worker: int) -> None:
     with SyncListener(store.target, store.target.done_channel) as ear:
         store.rows("select pg_notify(%s, %s)", store.target.done_channel, "another")
         store.rows("select pg_notify(%s, %s)", store.target.done_channel, claim.id)
-        ear.wait(claim.id, 99, None)
+        ear.wait_sync(claim.id, 99, None)
 
 
 def test_a_thread_that_cannot_listen_looks_now_and_then(store: Store) -> None:
     nowhere = Target("host=127.0.0.1 port=1 connect_timeout=1", store.schema)
     with SyncListener(nowhere, nowhere.done_channel) as ear:
-        ear.wait("any", 0, None)
+        ear.wait_sync("any", 0, None)

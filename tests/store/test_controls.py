@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from headway import Limit
-from headway.store import controls, fleet, jobs
-from headway.store.controls import ControlRow
+from headway.core.info import Control
+from headway.store.statements import controls, fleet, jobs
 from tests.limits.by_hand import alone, claim, declare, reset
 from tests.store.store import NOW, TASK, Store, ask, engine_connection
 
@@ -55,10 +55,10 @@ def test_a_pause_that_is_over_is_forgotten_unless_something_else_is_said(store: 
     for name in ("bare", "limited", "goes on"):
         store.pause(name, until=None if name == "goes on" else 60.0)
     store.limit("limited", rate="1/s")
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("control") == 3
     store.advance(60)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     rows = store.run(controls.read(store.now))
     assert {row.name: row.paused for row in rows} == {"limited": False, "goes on": True}
 
@@ -144,13 +144,13 @@ def test_what_is_paused_or_shut_is_idle(store: Store) -> None:
 # -- limits that code declares, and those that people set ---------------------------------------------
 
 
-def _row(store: Store, kind: str = "task", name: str = TASK) -> ControlRow:
+def _row(store: Store, kind: str = "task", name: str = TASK) -> Control:
     rows = store.run(controls.read(store.now))
     (row,) = [row for row in rows if (row.kind, row.name) == (kind, name)]
     return row
 
 
-def _numbers(row: ControlRow) -> tuple[object, ...]:
+def _numbers(row: Control) -> tuple[object, ...]:
     return row.concurrency, row.rate, row.burst
 
 

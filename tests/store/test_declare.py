@@ -12,11 +12,11 @@ import pytest
 from headway import Headway, Retention, Retry
 from headway.core.definition import Definition
 from headway.core.ids import new_id
-from headway.store import fleet, jobs
+from headway.store.statements import fleet, jobs
 from tests.store.aside import Aside
 from tests.store.store import Store, engine_connection
 
-_KEEP = Retention(succeeded="7d", failed=None)
+_KEEP = Retention(succeeded="7d", failed="none")
 
 
 def _definitions(keep: Retention = _KEEP) -> list[Definition]:
@@ -27,7 +27,7 @@ def _definitions(keep: Retention = _KEEP) -> list[Definition]:
         queue="mail",
         priority=3,
         retry=Retry(max_attempts=9),
-        keep=Retention(succeeded=None, failed="1h"),
+        keep=Retention(succeeded="none", failed="1h"),
         dead_letter="dead",
         on_failure="alert",
     )

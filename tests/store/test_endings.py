@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from headway.store import bulk, fleet, inspect, jobs
 from headway.store.rows import Claim
+from headway.store.statements import bulk, fleet, inspect, jobs
 from tests.store.store import NOW, Store, ask, new_job
 
 _ENDS = ["succeed", "fail", "cancel", "cancel waiting", "expire", "lose", "lose cancelled"]
@@ -88,10 +88,10 @@ def test_r8_a_repeated_enqueue_of_a_job_that_was_not_kept_makes_nothing_new(
         assert store.run(jobs.withdraw([repeated.id])) == 1
     assert store.everything() == before
     store.advance(3599)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("unkept") == 1
     store.advance(1)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("unkept") == 0
 
 
@@ -245,7 +245,7 @@ def test_a_task_that_nobody_declared_yet_is_called_all_the_same(store: Store, wo
     store.declare(on_failure="alert")
     _end(store, worker, "fail")
     (call,) = _in(store, "default")
-    assert (call["task"], call["priority"], call["max_attempts"]) == ("alert", 0, 5)
+    assert (call["task"], call["priority"], call["max_attempts"]) == ("alert", 0, 20)
 
 
 def test_a_call_that_fails_calls_nobody(store: Store, worker: int) -> None:

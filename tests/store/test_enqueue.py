@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from headway.core import codec
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.store.store import NOW, Store, engine_connection, new_job
 
 

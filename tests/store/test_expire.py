@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.store.store import NOW, Store, engine_connection
 
 

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from headway.core.failure import Failure
-from headway.store import inspect, jobs
-from headway.store.jobs import Moment, Settled
+from headway.store.statements import inspect, jobs
+from headway.store.statements.jobs import Moment, Settled
 from tests.store.store import NOW, Store, ask, engine_connection, verdict
 
 
@@ -170,7 +170,7 @@ def test_errors_are_the_newest_failures_oldest_first(store: Store, worker: int) 
 
 def _matching(store: Store, **by: Any) -> list[str]:
     given: dict[str, Any] = {"task": None, "step": None, "since": None, "pattern": None, "limit": 9}
-    return [row.id for row in store.run(inspect.matching(**given | by))]
+    return [str(row.id) for row in store.run(inspect.matching(**given | by))]
 
 
 def test_failed_jobs_are_found_by_task_step_moment_and_error(store: Store, worker: int) -> None:

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from headway.core.verdict import Kind
-from headway.store import jobs, pulls
 from headway.store.rows import Claim
+from headway.store.statements import jobs, pulls
 from tests.store.store import Store, ask, counted, engine_connection, new_job
 
 KINDS: list[Kind] = ["succeed", "fail", "cancel", "retry", "snooze", "release", "advance"]

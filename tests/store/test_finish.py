@@ -9,8 +9,8 @@ import pytest
 from psycopg.errors import UntranslatableCharacter
 
 from headway.core.verdict import Verdict
-from headway.store import jobs
-from headway.store.jobs import Settled
+from headway.store.statements import jobs
+from headway.store.statements.jobs import Settled
 from tests.store.store import (
     NOW,
     Store,

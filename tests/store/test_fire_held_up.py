@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.errors import LockNotAvailable
 
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.store.aside import Aside
 from tests.store.store import Store, engine_connection, new_job
 from tests.store.test_schedules import due, fire, kept, put

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.store import jobs
-from headway.store.jobs import Settled
+from headway.store.statements import jobs
+from headway.store.statements.jobs import Settled
 from tests.store.plan import measure
 from tests.store.store import Store, ask, new_job, shares, verdict
 

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from headway import Limit
-from headway.store import fleet, jobs
 from headway.store.documents import Settled
 from headway.store.rows import Admission, Claim
+from headway.store.statements import fleet, jobs
 from tests.limits.by_hand import declare, reset
 from tests.limits.record import assert_within
 from tests.store.store import TASK, Store, ask, engine_connection, shares, verdict
@@ -290,10 +290,10 @@ def test_a_key_that_has_earned_all_its_tokens_is_forgotten(store: Store) -> None
     assert _start(store, store.register()) == 2
     store.admit(KEY)
     store.advance(1.9)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("bucket") == 1
     store.advance(0.1)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("bucket") == 0
 
 
@@ -301,10 +301,10 @@ def test_starts_under_a_rate_that_is_no_more_are_forgotten(store: Store) -> None
     _each(store, "1/s", 3)
     _join(store, 2)
     assert _start(store, store.register()) == 2
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("start") == 1
     store.limit(TASK, "keys", concurrency=3)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("start") == 0
 
 

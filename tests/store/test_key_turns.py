@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.store.store import TASK, Store, ask
 
 

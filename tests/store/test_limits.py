@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from headway import Limit
-from headway.store import controls, jobs
 from headway.store.documents import Settled
+from headway.store.statements import controls, jobs
 from tests.limits.by_hand import alone, claim, declare, reset
 from tests.store.store import TASK, Store, ask, engine_connection, shares, verdict
 

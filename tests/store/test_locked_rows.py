@@ -16,9 +16,9 @@ from psycopg import sql
 
 from headway.core.limits import Limit
 from headway.core.verdict import Kind
-from headway.store import controls, counts, fleet, jobs
 from headway.store.documents import Settled
 from headway.store.rows import Claim, NotSettled
+from headway.store.statements import controls, counts, fleet, jobs
 from tests.store.store import TASK, Store, ask, engine_connection, verdict
 
 LOCKS = {
@@ -240,7 +240,7 @@ def test_g14_a_drain_that_stays_open_does_not_hold_up_the_heartbeat(
         assert not beat.draining
         assert store.run(fleet.retire(worker, store.now)), "nor the end of the worker"
         other.commit()
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("drain_request") == 0, "the request is forgotten with the worker"
 
 
@@ -283,9 +283,9 @@ def test_g14_what_is_to_be_forgotten_and_locked_is_left_for_the_next_time(
     store.eyes.execute(_OLD[table], {"old": old})  # type: ignore[arg-type]
     with stranger(store) as other:
         other.execute(f"select 1 from {table} limit 1 for update")  # type: ignore[arg-type]
-        store.run(fleet.forget(store.now))
+        store.run(fleet.clean_up(store.now))
         assert store.count(table) == 1
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count(table) == 0
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.store import fleet, jobs
 from headway.store.faults import is_passing
+from headway.store.statements import fleet, jobs
 from tests.store.aside import Aside
 from tests.store.store import Store, engine_connection
 

@@ -29,7 +29,9 @@ def _defined(conn: psycopg.Connection[Any]) -> dict[str, str]:
 
 def test_a_fresh_database_gets_every_migration(fresh: str, look: psycopg.Connection[Any]) -> None:
     assert migrate.run_sync(fresh, "headway") == _ALL
-    recorded = look.execute("select version, name, checksum from headway.migration").fetchall()
+    recorded = look.execute(
+        "select version, name, checksum from headway.migration order by 1"
+    ).fetchall()
     assert recorded == [(m.version, m.name, m.checksum) for m in migrate.migrations()]
     assert _defined(look) == {name: migrate.checksum(body) for name, body in migrate.functions()}
     migrate.verify_sync(look, "headway")

@@ -18,7 +18,7 @@ import pytest
 
 from headway.core.state import MOVES, Move, State, leads_to
 from headway.core.verdict import Kind
-from headway.store import bulk, jobs
+from headway.store.statements import bulk, jobs
 from tests.store.store import TASK, Store, a_claim, new_job
 
 _LEASE = 1_000.0
@@ -97,10 +97,10 @@ def _shut(store: Store) -> None:
     store.pause("q")
 
 
-def _give_way(store: Store, job_id: UUID, worker: int) -> None:
+def _unadmit(store: Store, job_id: UUID, worker: int) -> None:
     with store.conn.transaction():
         store.run(jobs.lock_keys([_KEY]))
-        store.run(jobs.give_way([_KEY], store.now))
+        store.run(jobs.unadmit([_KEY], store.now))
 
 
 def _throughout(store: Store, change: bulk.Change) -> None:
@@ -129,7 +129,7 @@ WAYS: dict[Move, list[Way]] = {
     Move.ADMIT: [
         Way(lambda store, job_id, worker: store.admit(_KEY), job={"key": _KEY}),
     ],
-    Move.GIVE_WAY: [Way(_give_way, job={"key": _KEY}, after_that=_shut)],
+    Move.UNADMIT: [Way(_unadmit, job={"key": _KEY}, after_that=_shut)],
     Move.REQUEUE: [
         _settle("retry"),
         _settle("retry", delay=5),

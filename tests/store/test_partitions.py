@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import psycopg
 import pytest
 
-from headway.store import fleet
+from headway.store.statements import fleet
 from tests.store.store import NOW, Store, engine_connection
 
 _PARENTS = ("archive", "attempt")

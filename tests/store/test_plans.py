@@ -20,8 +20,9 @@ import pytest
 
 from headway import store as store_package
 from headway.core.verdict import Kind
-from headway.store import jobs, migrate
+from headway.store import migrate
 from headway.store.statement import text
+from headway.store.statements import jobs
 from tests.store.plan import plan
 from tests.store.samples import samples
 from tests.store.store import NOW, Store, ask, engine_connection, new_job, verdict
@@ -37,7 +38,7 @@ _MANY = 20_000
 
 def test_every_file_has_exactly_one_constructor() -> None:
     named = Counter[str]()
-    for file in Path(store_package.__path__[0]).glob("*.py"):
+    for file in Path(store_package.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Statement":
                 (name, *_) = node.args
@@ -140,7 +141,7 @@ _HOT = {
     "moves/requeue": {"job_pkey", "Tid Scan"},
     # By parts and by place in the table only where something is shut.
     "moves/admit": {"job_line", "job_holding", "Tid Scan", "job_part"},
-    "moves/give_way": {"job_holding", "Tid Scan", "job_part"},
+    "moves/unadmit": {"job_holding", "Tid Scan", "job_part"},
     "moves/promote": {"job_scheduled", "Tid Scan"},
     "moves/rescue": {"job_held", "Tid Scan"},
     "moves/expire": {"job_expiry", "Tid Scan"},
@@ -182,7 +183,7 @@ def test_g9_a_plan_made_when_nothing_waits_is_the_one_for_a_million(
 
 
 # Counts, and searches by a pattern, that people ask for.
-_WALK = ("reads/parked", "reads/matching")
+_WALK = ("reads/count_jobs", "reads/waiting_counts", "reads/matching")
 
 
 @pytest.mark.parametrize("name", [name for name in _FILES if name not in _WALK])

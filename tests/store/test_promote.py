@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from headway.store import jobs
-from headway.store.jobs import Moment
 from headway.store.rows import Promotion
+from headway.store.statements import jobs
+from headway.store.statements.jobs import Moment
 from tests.store.store import NOW, Store, engine_connection
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.store import controls, jobs
+from headway.store.statements import controls, jobs
 from tests.limits.by_hand import alone, claim, reset
 from tests.limits.record import assert_within
 from tests.store.store import NOW, TASK, Store, engine_connection

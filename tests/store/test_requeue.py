@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from headway.core.verdict import Kind
-from headway.store import jobs
-from headway.store.jobs import Settled
+from headway.store.statements import jobs
+from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, Store, counted, new_job, verdict
 
 

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from headway.core import codec
-from headway.store import fleet, jobs
-from headway.store.jobs import Settled
 from headway.store.rows import Rescued
+from headway.store.statements import fleet, jobs
+from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, Store, ask, counted, engine_connection, shares, verdict
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from headway.core import codec
 from headway.core.verdict import Kind
-from headway.store import jobs
 from headway.store.rows import Claim
+from headway.store.statements import jobs
 from tests.store.aside import Aside
 from tests.store.store import NOW, Store, ask, counted, engine_connection, new_job
 

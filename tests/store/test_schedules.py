@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 
 from headway.core.firing import written
 from headway.core.ids import new_id
-from headway.store import fleet, schedules
-from headway.store.schedules import DueRow, Occurrence, Put
 from headway.store.statement import Statement
+from headway.store.statements import fleet, schedules
+from headway.store.statements.schedules import DueRow, Occurrence, Put
 from tests.store.aside import Aside
 from tests.store.store import NOW, TASK, Store, new_job
 

@@ -11,7 +11,7 @@ from headway.core.state import State
 from headway.errors import DatabaseUnavailable, JobNotFound
 from headway.store import scripts
 from headway.store.rows import OutcomeRow
-from headway.store.scripts import Noticed, Reply, Script
+from headway.store.scripts import Noticed, Script, ScriptReply
 from tests.store.store import Store
 
 
@@ -20,7 +20,7 @@ def _play(store: Store, script: Script[Any]) -> Any:
         step = next(script)
         while True:
             if isinstance(step, Noticed):
-                step = script.send(Reply(store.run(step.statement), repeated=False))
+                step = script.send(ScriptReply(store.run(step.statement), repeated=False))
             else:
                 step = script.send(store.run(step))
     except StopIteration as finished:
@@ -77,7 +77,7 @@ def test_a_job_that_keeps_changing_hands_is_asked_for_again_but_not_for_ever(
         while True:
             if isinstance(step, Noticed):
                 asked.append(step.statement.name)
-                step = playing.send(Reply(None, repeated=False))
+                step = playing.send(ScriptReply(None, repeated=False))
             else:
                 step = playing.send(OutcomeRow(State.SCHEDULED, None, None))
 

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from headway.core.verdict import Kind
-from headway.store import jobs
 from headway.store.documents import Settled
 from headway.store.rows import Claim
 from headway.store.statement import Statement, text
+from headway.store.statements import jobs
 from tests.store.store import Store, ask, engine_connection, shares, verdict
 
 _MANY = 5_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headway.store import fleet, inspect
-from headway.store.connect import Target
-from headway.store.once import run_once
+from headway.store.connections.connect import Target
+from headway.store.connections.once import run_once
+from headway.store.statements import fleet, inspect
 from tests.store.store import Store, engine_connection
 
 
@@ -16,8 +16,8 @@ def _trouble(store: Store, worker: int) -> str | None:
 def test_g7_a_heartbeat_says_what_is_wrong_and_the_next_that_nothing_is(store: Store) -> None:
     worker = store.register()
     assert _trouble(store, worker) is None
-    store.run(fleet.heartbeat(worker, 30, store.now, trouble="exchange has failed for 45s"))
-    assert _trouble(store, worker) == "exchange has failed for 45s"
+    store.run(fleet.heartbeat(worker, 30, store.now, trouble="job_loop has failed for 45s"))
+    assert _trouble(store, worker) == "job_loop has failed for 45s"
     store.run(fleet.heartbeat(worker, 30, store.now))
     assert _trouble(store, worker) is None
 

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.store import jobs
+from headway.store.statements import jobs
 from tests.store.store import TASK, Store, ask, new_job
 
 _SHUT: dict[str, tuple[dict[str, Any], Any]] = {
@@ -158,7 +158,7 @@ def test_g9_a_long_line_of_a_queue_that_is_shut_is_hopped_over(store: Store) -> 
     query = "select pg_stat_get_xact_tuples_fetched(%s::regclass) as n"
     with store.conn.transaction():
         store.run(jobs.lock_keys(["k"]))
-        store.run(jobs.give_way(["k"], store.now))
+        store.run(jobs.unadmit(["k"], store.now))
         assert store.run(jobs.admit(store.target, ["k"], store.now)).count == 1
         row = store.conn.execute(query, (f"{store.schema}.job",)).fetchone()
         assert row is not None

@@ -9,8 +9,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from headway.store import fleet, jobs
 from headway.store.documents import NewJob
+from headway.store.statements import fleet, jobs
 from tests.store.aside import Aside
 from tests.store.store import NOW, Store, ask, engine_connection, new_job, shares
 
@@ -100,7 +100,7 @@ def test_a_key_of_a_period_is_taken_whatever_becomes_of_the_job(store: Store) ->
 def test_a_period_that_is_over_is_forgotten(store: Store) -> None:
     _enqueue(store, _job(period=60.0), _job(period=90.0, unique_key="v"))
     store.advance(60)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.one("select key, until from unique_period") == {
         "key": "v",
         "until": NOW + timedelta(seconds=90),

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from headway.core.state import State
-from headway.store import jobs
 from headway.store.rows import Lane
+from headway.store.statements import jobs
 from tests.store.store import Store, ask
 
 

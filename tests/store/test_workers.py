@@ -1,12 +1,12 @@
-"""Registering, heartbeats, the duty, retiring and forgetting (store/fleet.py)."""
+"""Registering, heartbeats, the duty, retiring and forgetting (store/statements/fleet.py)."""
 
 from __future__ import annotations
 
 import threading
 from datetime import timedelta
 
-from headway.store import fleet, inspect, jobs
-from headway.store.fleet import Beat
+from headway.store.statements import fleet, inspect, jobs
+from headway.store.statements.fleet import Beat
 from tests.store.store import NOW, Store, engine_connection
 from tests.support import DEADLINE
 
@@ -14,7 +14,7 @@ from tests.support import DEADLINE
 def _beat(store: Store, worker: int, lease: float = 30) -> bool | None:
     """Whether the duty is this worker's; none if the heartbeat came too late."""
     beat = store.run(fleet.heartbeat(worker, lease, store.now))
-    return None if beat is None else beat.duty
+    return None if beat is None else beat.leads
 
 
 def _worker(store: Store, worker: int) -> dict[str, object]:
@@ -76,7 +76,7 @@ def test_only_one_worker_has_the_duty(store: Store) -> None:
     store.advance(10)
     assert _beat(store, second) is False
     assert _beat(store, first) is True
-    assert store.count("duty") == 1
+    assert store.count("leader") == 1
 
 
 def test_the_duty_passes_on_when_its_holder_is_lost(store: Store) -> None:
@@ -87,7 +87,7 @@ def test_the_duty_passes_on_when_its_holder_is_lost(store: Store) -> None:
     store.advance(0.1)
     assert _beat(store, second, 300) is True
     assert _beat(store, first) is None, "it comes back too late, and not to the duty either"
-    assert store.one("select worker_id from duty")["worker_id"] == second
+    assert store.one("select worker_id from leader")["worker_id"] == second
 
 
 def test_a_heartbeat_says_how_long_the_duty_was_taken_for(store: Store) -> None:
@@ -105,7 +105,7 @@ def test_the_duty_is_free_when_its_holder_retires(store: Store) -> None:
     first, second = store.register(), store.register()
     _beat(store, first)
     assert store.run(fleet.retire(first, store.now)) is True
-    assert store.count("duty") == 0
+    assert store.count("leader") == 0
     assert _beat(store, second) is True
 
 
@@ -113,7 +113,7 @@ def test_retiring_takes_nobody_elses_duty(store: Store) -> None:
     first, second = store.register(), store.register()
     _beat(store, first)
     store.run(fleet.retire(second, store.now))
-    assert store.one("select worker_id from duty")["worker_id"] == first
+    assert store.one("select worker_id from leader")["worker_id"] == first
     assert store.run(fleet.retire(10**9, store.now)) is False
 
 
@@ -165,7 +165,7 @@ def test_of_many_heartbeats_at_the_same_time_one_takes_the_duty(store: Store) ->
         thread.join(DEADLINE)
     assert len(answers) == 8
     assert [beat for beat in answers if beat is None] == []
-    assert sum(beat.duty for beat in answers if beat) == 1
+    assert sum(beat.leads for beat in answers if beat) == 1
 
 
 def test_g11_a_retired_worker_holds_nothing_any_more(store: Store, worker: int) -> None:
@@ -177,9 +177,9 @@ def test_g11_a_retired_worker_holds_nothing_any_more(store: Store, worker: int) 
 
 def test_a_worker_is_forgotten_an_hour_after_it_was_lost(store: Store, worker: int) -> None:
     store.advance(30 + 3599)
-    assert store.run(fleet.forget(store.now)) == 0
+    assert store.run(fleet.clean_up(store.now)) == 0
     store.advance(1)
-    assert store.run(fleet.forget(store.now)) == 1
+    assert store.run(fleet.clean_up(store.now)) == 1
     assert store.count("worker") == 0
 
 
@@ -187,9 +187,9 @@ def test_a_lost_worker_that_still_holds_jobs_is_not_forgotten(store: Store, work
     """Its row is how the rescue finds them."""
     claim = store.held(worker)
     store.advance(30 + 7200)
-    assert store.run(fleet.forget(store.now)) == 0
+    assert store.run(fleet.clean_up(store.now)) == 0
     assert store.rescue(10) == (1, 0)
-    assert store.run(fleet.forget(store.now)) == 1
+    assert store.run(fleet.clean_up(store.now)) == 1
     assert store.states(claim.id) == ["scheduled"]
 
 
@@ -197,10 +197,10 @@ def test_a_wait_is_forgotten_after_a_day(store: Store) -> None:
     job_id = store.enqueue()
     store.run(jobs.await_end(job_id, store.now))
     store.advance(86_399)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("awaited") == 1
     store.advance(1)
-    store.run(fleet.forget(store.now))
+    store.run(fleet.clean_up(store.now))
     assert store.count("awaited") == 0
 
 

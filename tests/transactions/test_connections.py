@@ -108,7 +108,7 @@ async def test_the_connections_bear_the_name_of_the_worker_s_lease(
     await eventually(lambda: running.worker.id not in (0, old))
     await (await pay.enqueue()).result(timeout="60s")
     assert names[0][0] != names[1][0]
-    schema = hw.session.target.schema
+    schema = hw._session.target.schema
     assert [name for _, name in names] == [
         f"headway handlers of worker {id_} in {schema}" for id_, _ in names
     ]

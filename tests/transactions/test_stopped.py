@@ -197,7 +197,7 @@ async def test_g4_a_connection_that_is_ended_in_its_commit_leaves_no_trace(
     db.execute(
         f"""create function effects.end_it() returns trigger language plpgsql as $$ begin
               if new.attempt = 1 then
-                perform 1 from {hw.session.target.schema}.archive where id = new.job_id;
+                perform 1 from {hw._session.target.schema}.archive where id = new.job_id;
                 if not found then raise 'it is not settled yet'; end if;
                 perform pg_terminate_backend(pg_backend_pid());
               end if;

@@ -7,7 +7,7 @@ unchecked where its signature mentions `Any`, because all overloads of `task` fi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from headway import Context, Depends, Headway, Job, Retention, Retry, Snooze, WorkerOptions
 
@@ -53,6 +53,25 @@ def with_any(data: dict[str, Any]) -> None: ...
 @hw.task
 async def with_any_and_context(ctx: Context, data: dict[str, Any]) -> str:
     return ""
+
+
+@hw.task
+def annotated(number: Annotated[int, Depends(get_number)], path: str) -> str:
+    return path
+
+
+@hw.task
+def context_last(path: str, ctx: Context) -> str:
+    return path
+
+
+async def limits_of_checkers() -> None:
+    """Right calls that a checker refuses: it sees a parameter that must be given.
+
+    Such a parameter needs a default, `= Depends()`, and a Context belongs in the first place.
+    """
+    await annotated.enqueue(path="a")  # expect: error
+    await context_last.enqueue("a")  # expect: error
 
 
 async def arguments(ctx: Context) -> None:
@@ -120,6 +139,7 @@ def task_options() -> None:
 
 def other_options() -> None:
     Retry(max_attempts="8")  # expect: error
+    Retry(8, "constant")  # expect: error
     Retry(backoff="cubic")  # expect: error
     Retry(backoff=lambda: 1)  # expect: error
     Retry(on=ValueError)  # expect: error

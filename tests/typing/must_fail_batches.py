@@ -18,7 +18,7 @@ def get_number() -> int:
     return 1
 
 
-@hw.task(batch=Batch(10, "1s"))
+@hw.task(batch=Batch(10, wait="1s"))
 async def index(documents: list[Document]) -> list[str]:
     return [str(document.id) for document in documents]
 
@@ -124,5 +124,6 @@ def options() -> None:
     hw.flow("b").step(batch=Batch(10))  # expect: error
     Batch()  # expect: error
     Batch("10")  # expect: error
+    Batch(10, "1s")  # expect: error
     Batch(10, wait=["1s"])  # expect: error
     Batch(10, every="1s")  # expect: error

@@ -91,13 +91,13 @@ async def children(ctx: Context) -> None:
 
 
 def chains() -> None:
-    shop.then(pack).then(pack)  # expect: error
-    shop.then(pack).then(nothing)  # expect: error
-    shop.then(pack).then(pair)  # expect: error
-    shop.then(nothing).then(named)  # expect: error
-    shop.then(nothing).then(pack).then(pack)  # expect: error
-    shop.then(welcome)  # expect: error
-    shop.then(nothing).then(welcome)  # expect: error
+    shop.chain(pack, pack)  # expect: error
+    shop.chain(pack, nothing)  # expect: error
+    shop.chain(pack, pair)  # expect: error
+    shop.chain(nothing, named)  # expect: error
+    shop.chain(nothing, pack, pack)  # expect: error
+    shop.chain(pack)  # expect: error
+    shop.chain(nothing, welcome)  # expect: error
 
 
 def options() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_type
+from typing import Annotated, Any, assert_type
 from uuid import UUID
 
 import psycopg
@@ -19,6 +19,7 @@ from headway import (
     Fatal,
     Headway,
     Job,
+    JobState,
     JobStatus,
     Retention,
     Retry,
@@ -64,6 +65,9 @@ assert_type(Depends(get_smtp), Smtp)
 assert_type(Depends(get_smtp_async), Smtp)
 assert_type(Depends(open_smtp), Smtp)
 assert_type(Depends(open_smtp_async, scope="worker"), Smtp)
+
+
+Mailer = Annotated[Smtp, Depends(get_smtp)]
 
 
 # -- definitions: bare and with options, async and plain, with a Context and without ---------------
@@ -152,6 +156,23 @@ async def keywords(ctx: Context, *, receipt: Receipt, smtp: Smtp = Depends(open_
 
 
 @hw.task
+async def annotated(ctx: Context, email: str, smtp: Mailer = Depends()) -> Smtp:
+    await smtp.send(email)
+    return smtp
+
+
+@hw.task
+def annotated_required(email: str, smtp: Annotated[Smtp, Depends(get_smtp)]) -> str:
+    assert_type(smtp, Smtp)
+    return email
+
+
+@hw.task
+def context_last(email: str, ctx: Context) -> UUID:
+    return ctx.job_id
+
+
+@hw.task
 async def untyped_first(payload: Any, copies: int = 1) -> str:
     return str(payload)
 
@@ -167,6 +188,11 @@ def object_first(payload: object) -> str:
 async def enqueue() -> None:
     job = await welcome.enqueue(user_id=1, email="ada@example.com")
     assert_type(job, Job[str])
+    assert_type(await annotated.enqueue("ada@example.com"), Job[Smtp])
+    assert_type(annotated_required("ada@example.com"), Any)
+    # Checkers see a required parameter; arguments in a mapping are checked when it is enqueued.
+    assert_type(await annotated_required.enqueue_many([{"email": "a"}]), list[Job[str]])
+    assert_type(await context_last.enqueue_many([{"email": "a"}]), list[Job[UUID]])
     assert_type(job.id, UUID)
     assert_type(await job.result(timeout="60s"), str)
     assert_type(await job.status(), JobStatus)
@@ -207,7 +233,9 @@ async def many() -> None:
     calls = [dict(user_id=1, email="a"), dict(user_id=2, email="b")]
     assert_type(await welcome.enqueue_many(calls), list[Job[str]])
     special = welcome.using(priority=5).call(user_id=3, email="c")
-    assert_type(special, Call)
+    assert_type(special, Call[str])
+    assert_type(await hw.enqueue_many([special, plain.call("a")]), list[Job[Any]])
+    assert_type(hw.enqueue_many_sync([special], conn=None), list[Job[Any]])
     assert_type(await welcome.enqueue_many([special, {"user_id": 4, "email": "d"}]), list[Job[str]])
     assert_type(welcome.enqueue_many_sync(welcome.call(n, "e") for n in range(3)), list[Job[str]])
 
@@ -238,7 +266,7 @@ async def handles() -> None:
     assert_type(await hw.migrate(), list[str])
     assert_type(hw.dsn, str)
     status = await hw.job(UUID(int=0)).status()
-    assert_type(status.state, str)
+    assert_type(status.state, JobState)
     assert_type(status.attempt, int)
     assert_type(status.run_at, datetime)
     assert_type(status.error, dict[str, Any] | None)

@@ -30,8 +30,8 @@ def get_search() -> Search:
 
 Batch(100)
 Batch(size=100, wait="1s")
-Batch(100, timedelta(seconds=1))
-Batch(100, 0.5)
+Batch(100, wait=timedelta(seconds=1))
+Batch(100, wait=0.5)
 
 
 # -- definitions: async and plain, with contexts and without, with what it answers ------------------

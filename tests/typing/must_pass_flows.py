@@ -9,7 +9,6 @@ from uuid import UUID
 
 from headway import (
     Call,
-    Chain,
     Context,
     Depends,
     Flow,
@@ -68,7 +67,7 @@ shop = hw.flow(
     on_failure=welcome,
 )
 assert_type(shop, Flow[Cart])
-hw.flow("kept", keep=None, unique="a", concurrency_key="b", on_failure="welcome")
+hw.flow("kept", keep="none", unique="a", concurrency_key="b", on_failure="welcome")
 
 
 @shop.step
@@ -77,8 +76,8 @@ async def reserve(ctx: Context, order_id: int, rate: float = Depends(get_rate)) 
     assert_type(cart, Cart)
     cart.articles.append("ink")
     assert_type(ctx.step, str)
-    assert_type(await ctx.enqueue(welcome, user_id=1), UUID)
-    assert_type(await ctx.enqueue(welcome.using(delay="1h", unique="u"), 1, "a"), UUID)
+    assert_type(await ctx.enqueue(welcome, user_id=1), Job[str])
+    assert_type(await ctx.enqueue(welcome.using(delay="1h", unique="u"), 1, "a"), Job[str])
     await ctx.enqueue(charge, amount=3)
     await ctx.enqueue(plain_flow, anything="goes")
     return charge.next(amount=order_id)
@@ -131,9 +130,9 @@ async def enqueue() -> None:
     assert_type(await charge.using(delay="1h", retry=Retry()).enqueue(amount=3), Job[Any])
     assert_type(shop.enqueue_sync(order_id=1), Job[Any])
     assert_type(await shop.enqueue_many([{"order_id": 1}, shop.call(2)]), list[Job[Any]])
-    assert_type(charge.call(3), Call)
+    assert_type(charge.call(3), Call[Any])
     assert_type(shop.enqueue_many_sync([charge.call(amount=3)]), list[Job[Any]])
-    assert_type(job.made, bool)
+    assert_type(job.created, bool)
     assert_type(await job.retry(from_step="bill"), bool)
     assert_type(await job.edit({"amount": 3}), bool)
     for row in await job.history():
@@ -173,7 +172,6 @@ def total(numbers: list[int], rate: float = Depends(get_rate)) -> int:
 async def announce(total: int) -> None: ...
 
 
-assert_type(lines.then(read), Chain[str])
-assert_type(lines.then(read).then(parse), Chain[list[int]])
-assert_type(lines.then(read).then(parse).then(total), Chain[int])
-assert_type(lines.then(read).then(parse).then(total).then(announce), Chain[None])
+lines.chain(read, parse)
+lines.chain(read, parse, total)
+lines.chain(read, parse, total, announce)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from headway.calls import new_job
+from headway._api.new_job import new_job
 from headway.core.duration import optional_seconds
 from headway.core.keys import Key, Unique
 from headway.core.schedule import Schedule, Scheduled, named
 from headway.errors import ConfigError, InvalidInput
 from headway.flow import Flow
-from headway.store.schedules import Put
-from headway.task import Bound
+from headway.store.statements.schedules import Put
+from headway.task import BoundTask
 
-Target = Bound[..., Any] | Flow[Any]
-"""What a schedule makes jobs of: a task, a flow, or one of them with options (`task.using(...)`)."""
+Target = BoundTask[..., Any] | Flow[Any]
+"""The target of a schedule: a task, a flow, or one of them with options (`task.using(...)`)."""
 
 
 class DeclaredSchedules:
-    """What the code of one app says of schedules."""
+    """The schedules that the code of one app declares."""
 
     def __init__(self) -> None:
         self._declared: dict[str, tuple[Target, Schedule]] = {}
@@ -86,10 +86,10 @@ def put_of(name: str, schedule: Schedule, task: str, *, job: Any = None, call: A
         job=job,
         call=call,
         catch_up=schedule.catch_up,
-        most=schedule.most,
+        most=schedule.max_catch_up,
         overlap=schedule.overlap,
         jitter=optional_seconds(schedule.jitter) or 0.0,
-        ends_at=schedule.ends,
+        ends_at=schedule.ends_at,
         last=schedule.last,
     )
 

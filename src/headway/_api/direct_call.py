@@ -10,7 +10,7 @@ from typing import Any
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.depends import Dependency
-from headway.core.signature import annotation, dependencies, parameters
+from headway.core.injection import injected, name_of
 from headway.engine.running.invoke import Injector, Overrides
 
 
@@ -77,13 +77,13 @@ def _value(
             f"{definition.handler} cannot be called directly without {name}: {provider.__qualname__} "
             f"must be awaited, and a plain function cannot do that; give {name}=..."
         )
+    needs = injected(provider, name_of(provider))
     arguments: dict[str, Any] = {
         inner: _value(definition, name, one, overrides, stack, context, made)
-        for inner, one in dependencies(provider).items()
+        for inner, one in needs.dependencies.items()
     }
-    for inner in parameters(provider):
-        if inner not in arguments and annotation(provider, inner) is Context:
-            arguments[inner] = context()
+    if needs.context is not None:
+        arguments[needs.context] = context()
     if inspect.isgeneratorfunction(provider):
         made[provider] = stack.enter_context(contextmanager(provider)(**arguments))
     else:

@@ -26,7 +26,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 
 
 class CallOptions(TypedDict, total=False):
-    """What `using` takes. What is left out is the task's."""
+    """The options of `using`. Those left out come from the task."""
 
     delay: Duration | None
     """Not before so long from now."""
@@ -42,7 +42,7 @@ class CallOptions(TypedDict, total=False):
     unique: By | Unique | None
     concurrency_key: By | Key | None
     state: Any
-    """What a flow carries along, to begin with."""
+    """The initial state of a flow."""
     conn: Any
     """The connection in whose transaction the job is made."""
 
@@ -99,13 +99,6 @@ class Options:
             codec.encode(dict(self.headers))
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of a task, ready to be enqueued with others; made by `task.call(...)`."""
-
-    job: NewJob
-
-
 def new_job(
     definition: Definition,
     options: Options,
@@ -144,7 +137,7 @@ def new_job(
     if (limited := definition.limit_key_of(arguments)) is not None:
         if options.concurrency_key is not None:
             raise ConfigError(
-                f"{definition.handler} has a limit by key; a call has no concurrency_key beside it"
+                f"{definition.handler} has a limit by key; leave out concurrency_key in the call"
             )
         held = (limited, BY_LIMIT, False)
     if held is not None:
@@ -220,7 +213,7 @@ def _carried(definition: Definition, options: Options, most_bytes: int) -> codec
 def _stored(
     definition: Definition, options: Options, shared: _NamedKey | None
 ) -> dict[str, Any] | None:
-    """What the row keeps for the worker, and for the steps that come later."""
+    """Return the options that the row keeps for the worker, and for later steps."""
     kept: dict[str, Any] = {}
     if options.timeout is not None:
         kept["timeout"] = seconds(options.timeout)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, get_args
 
 from headway.core.batch import Batch
-from headway.core.config import DEFAULT_QUEUE, STOP_GRACE, Retention
+from headway.core.config import DEFAULT_QUEUE, STOP_GRACE, Keep, Retention, keep_seconds
 from headway.core.definition import Definition, ExecutorKind, Steps
 from headway.core.duration import Duration
 from headway.core.keys import By, Key, Unique, as_key, as_unique
@@ -28,7 +27,7 @@ class Named(Protocol):
 
 
 class StepOptions(TypedDict, total=False):
-    """What `@flow.step(...)` takes. What is left out is the call's, else the flow's."""
+    """The options of `@flow.step(...)`. Those left out come from the call, else from the flow."""
 
     name: str | None
     """Another name than the function's."""
@@ -50,7 +49,7 @@ class StepOptions(TypedDict, total=False):
     transaction: bool
     """Runs in a transaction, `ctx.conn`, that commits together with its success."""
     concurrency_key: By | Key | None
-    """At most so many of the same key run at once, anywhere."""
+    """Limits how many jobs with the same key run at once in the whole fleet."""
     limit: Limit | None
     """How many run at once and how many start in a time, anywhere; by key, each key on its own."""
 
@@ -60,8 +59,9 @@ class _Endings(TypedDict, total=False):
     """How long a job may wait before it expires."""
     unique: By | Unique | None
     """Makes no second job of the same key."""
-    keep: Duration | Retention | None
-    """How long a success is kept (none: deleted at once), or a `Retention` that says it of both."""
+    keep: Keep | Retention | None
+    """How long a success is kept: "7d", "forever", or "none" to delete it at once. A `Retention` has
+    rules for failures as well."""
     dead_letter: str | None
     """A queue to which a failed job goes as a new one."""
     on_failure: Named | str | None
@@ -71,18 +71,18 @@ class _Endings(TypedDict, total=False):
 
 
 class TaskOptions(StepOptions, _Endings, total=False):
-    """What `@hw.task(...)` takes."""
+    """The options of `@hw.task(...)`."""
 
 
 class BatchTaskOptions(TaskOptions):
-    """What `@hw.task(batch=...)` takes."""
+    """The options of `@hw.task(batch=...)`."""
 
     batch: Batch
-    """The handler takes a list: so many jobs in one call."""
+    """The handler takes a list: several jobs in one call."""
 
 
 class FlowOptions(_Endings, total=False):
-    """What `hw.flow(name, ...)` takes: for every step that does not say otherwise, and for the job."""
+    """The options of `hw.flow(name, ...)`: defaults of its steps, and options of the job."""
 
     queue: str
     priority: int
@@ -110,6 +110,7 @@ def define_task(
 ) -> Definition:
     """The definition of a task."""
     check_options(BatchTaskOptions, options, "a task")
+    _check_function(function, "a task")
     batch = options.get("batch")
     if batch is not None and not isinstance(batch, Batch):
         raise ConfigError(f"batch {batch!r} must be a Batch, such as Batch(size=100, wait='1s')")
@@ -130,6 +131,7 @@ def define_step(
 ) -> Definition:  # fmt: skip
     """The definition of a step; `flow` are the options of its flow."""
     check_options(StepOptions, options, f"a step of {steps.flow}")
+    _check_function(function, f"a step of {steps.flow}")
     kept = {name: value for name, value in flow.items() if name in StepOptions.__annotations__}
     definition = Definition(
         name=steps.flow,
@@ -144,26 +146,36 @@ def define_step(
     return definition
 
 
+def _check_function(function: object, what: str) -> None:
+    """Raise ConfigError for a value that is not a function, or has no name to be found by."""
+    if not callable(function) or not hasattr(function, "__qualname__"):
+        raise ConfigError(f"{what} is made of a function, not of {function!r}; write one with def")
+
+
 def endings(options: Mapping[str, Any], retention: Callable[[], Retention]) -> dict[str, Any]:
     """The fields of a definition that are about a job rather than about a step."""
     on_failure = options.get("on_failure")
     return {
         "ttl": options.get("ttl"),
         "unique": as_unique(options.get("unique")),
-        "keeps": _keeps(options["keep"], retention) if "keep" in options else retention,
+        "keeps": _keeps(options.get("keep"), retention),
         "dead_letter": options.get("dead_letter"),
         "on_failure": None if on_failure is None else _name(on_failure),
     }
 
 
 def _keeps(
-    keep: Duration | Retention | None, retention: Callable[[], Retention]
+    keep: Keep | Retention | None, retention: Callable[[], Retention]
 ) -> Callable[[], Retention]:
-    """What a task keeps. It is checked now; the app's part of it is asked for when it is needed."""
+    """Return how long jobs of a task are kept. The app's rules are read later: they may be in a file."""
+    if keep is None:
+        return retention
     if isinstance(keep, Retention):
-        return lambda: keep
-    Retention(succeeded=keep)
-    return lambda: replace(retention(), succeeded=keep)
+        rules = keep
+    else:
+        keep_seconds(keep)
+        rules = Retention(succeeded=keep)
+    return lambda: rules.over(retention())
 
 
 def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,7 +207,7 @@ def _stop_grace(function: Callable[..., Any], options: Mapping[str, Any]) -> Dur
 
 
 def _name(task: Named | str) -> str:
-    return check_name(task if isinstance(task, str) else task.name, "on_failure")
+    return check_name(getattr(task, "name", task), "on_failure")  # type: ignore[arg-type]
 
 
 _KINDS = {"async": "a coroutine", "thread": "a plain"}
@@ -205,6 +217,11 @@ def _executor(function: Callable[..., Any], wanted: ExecutorKind | None) -> Exec
     natural: ExecutorKind = "async" if inspect.iscoroutinefunction(function) else "thread"
     if wanted is None or wanted == natural:
         return natural
+    if wanted not in get_args(ExecutorKind):
+        raise ConfigError(
+            f"executor={wanted!r} of {function.__qualname__} must be "
+            f"{' or '.join(map(repr, get_args(ExecutorKind)))}"
+        )
     if natural == "async" or wanted == "async":
         raise ConfigError(
             f"{function.__qualname__} is {_KINDS[natural]} function "

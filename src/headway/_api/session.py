@@ -1,4 +1,4 @@
-"""What an app's objects share: where the database is, the client, the clock, who listens for results.
+"""The session that an app's objects share: the database, the client, the clock and the listeners.
 
 Tasks and handles hold the session rather than the app, so that imports point one way. Nothing is
 opened before it is used.
@@ -10,32 +10,38 @@ import asyncio
 import logging
 import multiprocessing
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headway import embedded
+from headway._api.ready_jobs import Arrivals, ThreadArrivals
 from headway.core.clock import Clock
 from headway.core.definition import Definition
 from headway.engine import logs
-from headway.engine.notify.ready import Arrivals
-from headway.engine.notify.results import Results
+from headway.engine.notify.ready import ReadyListener
+from headway.engine.notify.results import ResultListener
 from headway.errors import ConfigError, UnknownTask
 from headway.settings import files, layers
 from headway.store import migrate, rights
-from headway.store.client import Client
-from headway.store.connect import Target, complete_dsn
-from headway.store.dsn import Place, place_of, plain_dsn
+from headway.store.connections.client import Client, Making
+from headway.store.connections.connect import Target, complete_dsn
+from headway.store.connections.dsn import DatabasePlace, place_of, plain_dsn
+from headway.store.connections.listen import Hearing, SyncListener
+from headway.store.connections.per_loop import PerLoop
 from headway.store.faults import DRIVER_ERRORS, translate
-from headway.store.listen import Hearing, SyncListener
-from headway.store.per_loop import PerLoop
+from headway.store.scripts import Script
+from headway.store.statement import Statement
+
+R = TypeVar("R")
 
 log = logging.getLogger("headway.settings")
 
 
-class Declared(Protocol):
+class DeclaresSchedules(Protocol):
     """A task or a flow."""
 
     def definitions(self) -> list[Definition]: ...
@@ -45,7 +51,7 @@ class Loaded(Protocol):
     """An app that was imported."""
 
     @property
-    def tasks(self) -> Mapping[str, Declared]: ...
+    def tasks(self) -> Mapping[str, DeclaresSchedules]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +89,23 @@ class Session:
         """In a process of this app's worker: imports the app, and redirects it as it is here."""
         self.may_create = True
         """Whether an embedded server may be made, where there is none yet."""
-        self.told: Callable[[Place, Path], None] = self._log_embedded
+        self.told: Callable[[DatabasePlace, Path], None] = self._log_embedded
         """Called with an embedded server's place and data, once, when it is begun to be used."""
         self._starting = threading.Lock()
         self._server: embedded.EmbeddedServer | None = None
-        self._results: PerLoop[Results] = PerLoop(Results.stop, _drop)
-        self._arrivals: PerLoop[Arrivals] = PerLoop(Arrivals.stop, _drop)
+        self._results: PerLoop[ResultListener] = PerLoop(ResultListener.stop, _drop)
+        self._arrivals: PerLoop[ReadyListener] = PerLoop(ReadyListener.stop, _drop)
         self._hearing = Hearing()
         self.patience: float | None = None
         """Seconds after which a call is given up; none: the client's default."""
-        self.tasks: dict[str, Declared] = {}
+        self.tasks: dict[str, DeclaresSchedules] = {}
         """The tasks and flows of the app, by name."""
         self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
-        """What is called instead of a function given to `Depends`."""
+        """Replacements for functions given to `Depends`."""
         self.clock = Clock()
 
     def definition(self, task: str, step: str) -> Definition:
-        """What runs a job of this task that stands at this step; UnknownTask if nothing here does."""
+        """Return the definition of a task at a step. Raise UnknownTask if the app has none."""
         for definition in self.tasks[task].definitions() if task in self.tasks else ():
             if definition.step == step:
                 return definition
@@ -109,7 +115,7 @@ class Session:
 
     @cached_property
     def settings(self) -> layers.Settings:
-        """What holds for this app; files and the environment are read on first use."""
+        """The settings of this app. Files and the environment are read on first use."""
         settings = self.read_settings()
         for note in settings.notes:
             log.warning("%s", note)
@@ -168,7 +174,7 @@ class Session:
         self.told(place_of(server.dsn, self.schema, embedded=True), server.data)
         return server
 
-    def _log_embedded(self, place: Place, data: Path) -> None:
+    def _log_embedded(self, place: DatabasePlace, data: Path) -> None:
         """Warn, unless somebody has asked for an embedded server."""
         asked_for = {self.settings[key].origin.layer for key in ("embedded", "local")} != {
             "default"
@@ -181,7 +187,12 @@ class Session:
         )
 
     @property
-    def place(self) -> Place:
+    def is_open(self) -> bool:
+        """Whether it is known which database is used."""
+        return "target" in self.__dict__
+
+    @property
+    def place(self) -> DatabasePlace:
         """The database and the schema in use, as people are told of them."""
         return place_of(self.target.dsn, self.schema, embedded=self._server is not None)
 
@@ -218,31 +229,40 @@ class Session:
             )
         return ChildPreparation(self.settings.directory, self.load_again, logs.in_use())
 
-    async def results(self, within: float | None = None) -> Results:
+    async def results(self, within: float | None = None) -> ResultListener:
         """Return who listens for the ends of jobs on this event loop, ready after `within` seconds."""
         if (results := self._results.get()) is None:
-            results = Results(self.target, self.target.done_channel, self._hearing)
+            results = ResultListener(self.target, self.target.done_channel, self._hearing)
             await self._results.put(results)
             results.start()
         await results.ready(within)
         return results
 
-    def ear(self, within: float | None = None) -> SyncListener:
-        """The same for one waiting thread."""
+    @asynccontextmanager
+    async def ends_of_jobs(self, within: float | None = None) -> AsyncGenerator[ResultListener]:
+        """Yield a listener for the ends of jobs. It is shared by all who wait on this event loop."""
+        yield await self.results(within)
+
+    def ends_of_jobs_sync(self, within: float | None = None) -> SyncListener:
+        """Return a listener for the ends of jobs, for one waiting thread."""
         return SyncListener(self.target, self.target.done_channel, self._hearing, within)
 
-    async def arrivals(self) -> Arrivals:
-        """Return who listens for jobs that become ready, on this event loop."""
-        if (arrivals := self._arrivals.get()) is None:
-            arrivals = Arrivals(self.target, self.target.work_channel, self._hearing)
-            await self._arrivals.put(arrivals)
-            arrivals.start()
-        await arrivals.ready()
-        return arrivals
+    @asynccontextmanager
+    async def arrivals(self, queue: str) -> AsyncGenerator[Arrivals]:
+        """Yield the news of a queue. All consumers of this event loop share a listener."""
+        if (listener := self._arrivals.get()) is None:
+            listener = ReadyListener(self.target, self.target.work_channel, self._hearing)
+            await self._arrivals.put(listener)
+            listener.start()
+        await listener.ready()
+        with listener.of(queue) as news:
+            yield Arrivals(listener, news)
 
-    def arrivals_sync(self) -> SyncListener:
-        """The same for one waiting thread."""
-        return SyncListener(self.target, self.target.work_channel, self._hearing)
+    @contextmanager
+    def arrivals_sync(self, queue: str) -> Generator[ThreadArrivals]:
+        """Yield the news of a queue, for one waiting thread."""
+        with SyncListener(self.target, self.target.work_channel, self._hearing) as listener:
+            yield ThreadArrivals(listener, queue)
 
     async def ready_client(self) -> Client:
         """The client; what may take a while before there is one does not hold up the loop."""
@@ -250,9 +270,78 @@ class Session:
             await asyncio.to_thread(lambda: self.client)
         return self.client
 
+    def ready_client_sync(self) -> Client:
+        """Return the client."""
+        return self.client
+
+    async def run(self, work: Statement[R] | Script[R], until: float | None = None) -> R:
+        """Return the answer of a statement or a script, if need be by the moment `until`.
+
+        The body of a script begins to run once the client is ready. So a script may use `target`, and a
+        statement that needs it belongs into a script: `target` may start an embedded server.
+        """
+        client = await self.ready_client()
+        script = _one(work) if isinstance(work, Statement) else work
+        return await client.play(script, until)
+
+    async def run_all(
+        self,
+        statements: Sequence[Statement[Any]],
+        *,
+        on_repeat: Sequence[Statement[Any]] = (),
+        until: float | None = None,
+    ) -> list[Any]:
+        """Return the answers of several statements, run in one transaction. See `Client.run_all`."""
+        client = await self.ready_client()
+        return await client.run_all(statements, on_repeat=on_repeat, until=until)
+
+    async def run_in(self, conn: Any, make: Making) -> list[Any]:
+        """Return the answers of statements in the caller's transaction. See `Client.run_in`."""
+        client = await self.ready_client()
+        return await client.run_in(conn, make)
+
+    # -- sync: generated by scripts/sync from the async methods; do not edit --
+
+    def run_sync(self, work: Statement[R] | Script[R], until: float | None = None) -> R:
+        """Sync version of `run`.
+
+        Return the answer of a statement or a script, if need be by the moment `until`.
+        """
+        client = self.ready_client_sync()
+        script = _one(work) if isinstance(work, Statement) else work
+        return client.play_sync(script, until)
+
+    def run_all_sync(
+        self,
+        statements: Sequence[Statement[Any]],
+        *,
+        on_repeat: Sequence[Statement[Any]] = (),
+        until: float | None = None,
+    ) -> list[Any]:
+        """Sync version of `run_all`.
+
+        Return the answers of several statements, run in one transaction. See `Client.run_all`.
+        """
+        client = self.ready_client_sync()
+        return client.run_all_sync(statements, on_repeat=on_repeat, until=until)
+
+    def run_in_sync(self, conn: Any, make: Making) -> list[Any]:
+        """Sync version of `run_in`.
+
+        Return the answers of statements in the caller's transaction. See `Client.run_in`.
+        """
+        client = self.ready_client_sync()
+        return client.run_in_sync(conn, make)
+
+    # -- end of the generated methods --
+
     async def open(self) -> None:
         """Opens the pool and checks the schema."""
         await (await self.ready_client()).open()
+
+    def open_sync(self) -> None:
+        """Open the pool for threads and check the schema."""
+        self.client.open_sync()
 
     async def close(self) -> None:
         """Closes what this event loop opened."""
@@ -286,6 +375,12 @@ class Session:
             return migrate.run_sync(complete_dsn(self.dsn), self.schema, roles=roles)
         except DRIVER_ERRORS as error:
             raise translate(error, rights.migrating(self.schema)) from error
+
+
+def _one(statement: Statement[R]) -> Script[R]:
+    """Return a script of one statement."""
+    answer: R = yield statement
+    return answer
 
 
 def _drop(_: object) -> None:

@@ -1,14 +1,13 @@
-"""The command line: one function per command, thin over `Headway` and the store's statements.
+"""The command line: one function per command, thin over `Headway`.
 
-`rich` is imported by the commands that draw with it, when they draw: starting up is most of what a
-command costs.
+Commands import `rich` only when they draw, because start-up is most of the cost of a command.
 """
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """The console script `headway`."""
+    """Run the console script `headway`."""
     from headway.cli.root import root
 
     root(prog_name="headway")

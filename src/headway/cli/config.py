@@ -1,4 +1,4 @@
-"""`headway config`: what is configured, and where each value came from."""
+"""`headway config`: every setting and its source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
-from headway.app import Headway
-from headway.cli.loading import load_app
+from headway.cli.loading import read_settings
 from headway.cli.options import as_json, place
 from headway.cli.output import clean, console, print_json, table
-from headway.settings.layers import Settings, load
+from headway.settings.layers import Settings
 from headway.settings.origin import shown
 
 
@@ -21,17 +20,12 @@ from headway.settings.origin import shown
 @as_json
 @place
 def config(app: str | None, as_json: bool, dsn: str | None, schema: str | None) -> None:
-    """Show every setting, its value and where it came from; passwords are hidden.
+    """Show every setting with its value and source. Passwords are hidden.
 
-    With APP, written as module:attribute, also what its code says. Asks no database.
+    With APP, given as module:attribute, include the settings of its code. This command does not
+    connect to the database.
     """
-    if app is None:
-        hw = Headway()
-        hw.session.redirect(dsn=dsn, schema=schema)
-    else:
-        load()  # what is wrong in a file is said before the app is imported, and as it is
-        hw = load_app(app, dsn=dsn, schema=schema)
-    settings = hw.session.read_settings()
+    settings = read_settings(app, dsn=dsn, schema=schema)
     if as_json:
         print_json(_document(settings))
     else:
@@ -59,7 +53,7 @@ def _document(settings: Settings) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: a path, or a timedelta that code gave, as text."""
+    """Return a value for JSON: a path or timedelta becomes text."""
     return str(value) if isinstance(value, Path | timedelta) else value
 
 
@@ -83,4 +77,4 @@ def _print(settings: Settings) -> None:
     for note in settings.notes:
         out.print(f"note: {clean(note)}")
     for name in settings.ignored:
-        out.print(f"note: {clean(name)} is no setting of Headway's, and is not read")
+        out.print(f"note: {clean(name)} is not a Headway setting and is ignored")

@@ -1,4 +1,4 @@
-"""`headway errors`: the failures of late, or as they happen."""
+"""`headway errors`: recent failures, or new ones as they happen."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from datetime import datetime
 import click
 
 from headway.app import Headway
-from headway.cli.failed import Group, as_row, grouped
-from headway.cli.options import as_json, database, duration
+from headway.cli.failure_groups import Group, as_row, grouped
+from headway.cli.options import as_json, database
 from headway.cli.output import ago, clean_name, console, first_line, print_json_line, table
+from headway.cli.parsing import duration
 from headway.core.failure import Failure
 from headway.engine import loop
-from headway.failures import moment
-from headway.store import inspect
 
 _NEWEST = 20
 
 
 @click.command
-@click.option("--task", help="Only of this task or flow.")
-@click.option("--since", type=duration, metavar="DURATION", help="Only of the last so long.")
+@click.option("--task", help="Only failures of this task or flow.")
+@click.option(
+    "--since", type=duration, metavar="DURATION", help="Only failures within this long before now."
+)
 @click.option(
     "--limit",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help=f"The newest so many (default: {_NEWEST}); with --follow, end after so many.",
+    help=f"Show the newest N (default: {_NEWEST}); with --follow, exit after N.",
 )
-@click.option("--group", is_flag=True, help="Put together those with the same error.")
-@click.option("-f", "--follow", is_flag=True, help="Show them as they happen, until Ctrl-C.")
+@click.option("--group", is_flag=True, help="Group failures with the same error.")
+@click.option("-f", "--follow", is_flag=True, help="Show failures as they happen, until Ctrl-C.")
 @as_json
 @database
 def errors(
@@ -42,24 +43,21 @@ def errors(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Jobs that failed, newest last; with --json one object per line.
+    """Show jobs that failed, the newest last. With --json, print one object per line.
 
-    With --follow from now on, or from --since on; none is missed while the database is away.
+    With --follow, show failures from now on, or from --since on. None is missed while the database
+    is unreachable.
     """
     if group and follow:
-        raise click.UsageError("--group counts what has happened; it does not go with --follow")
+        raise click.UsageError("--group cannot be used with --follow")
     if follow:
         _follow(hw, task, since, limit, as_json)
         return
-    client = hw.session.client
-    from_then = client.play_sync(moment(hw.session, since))
-    found, server = client.run_all_sync(
-        [inspect.errors(task, from_then, limit or _NEWEST), inspect.server()]
-    )
+    found = hw.jobs.failures_sync(task=task, since=since, limit=limit or _NEWEST)
     if not found and not as_json:
         click.echo("no failures")
     elif group:
-        _print_groups(grouped(map(as_row, found)), server.now, as_json)
+        _print_groups(grouped(map(as_row, found)), hw.server_info_sync().now, as_json)
     else:
         for failure in found:
             _print(failure, as_json)
@@ -79,7 +77,7 @@ def _follow(
                 if seen == limit:
                     return
 
-    with suppress(KeyboardInterrupt):  # how it is meant to end
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end
         loop.run(main())
 
 
@@ -100,7 +98,7 @@ def _print_groups(groups: Sequence[Group], now: datetime, as_json: bool) -> None
         for group in groups:
             print_json_line(group)
         return
-    shown = table("failures>", "task", "step", "error", "first", "last", "for example!")
+    shown = table("failures>", "task", "step", "error", "first", "last", "example!")
     for group in groups:
         shown.add_row(
             str(group.count),

@@ -1,4 +1,4 @@
-"""Exit codes, which error means which, and the one line that it says."""
+"""Exit codes, the code of each error, and the line that reports it."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from headway.errors import (
 )
 
 OK = 0
-DOES_NOT_HOLD = 1
-WRONG = 2
+FAILED = 1
+REFUSED = 2
 UNREACHABLE = 3
 DEFECT = 4
 
 
 def exit_code(error: HeadwayError) -> int:
-    """The code that a command ends with after this error."""
+    """Return the exit code of a command that failed with this error."""
     match error:
         case JobNotFound() | ScheduleNotFound() | JobFailed() | ResultTimeout() | KeyTaken():
-            return DOES_NOT_HOLD
+            return FAILED
         case SchemaMismatch():
-            return WRONG
+            return REFUSED
         case DatabaseUnavailable() | DatabaseError() | EmbeddedUnavailable():
             return UNREACHABLE
         case _:
-            return WRONG
+            return REFUSED
 
 
 def complain(words: str) -> None:
-    """One line on standard error."""
+    """Print an error as one line on standard error."""
     line = printable(" ".join(words.split()))
     click.echo(f"{click.style('error:', fg='red', bold=True)} {line}", err=True)
 
 
-class DoesNotHold(click.ClickException):
-    """Nothing is broken, but what was asked for is not so."""
+class CommandFailed(click.ClickException):
+    """The command had nothing to do, or could not do all of it. Nothing is broken."""
 
-    exit_code = DOES_NOT_HOLD
+    exit_code = FAILED
 
     def show(self, file: IO[Any] | None = None) -> None:
         complain(self.message)
 
 
-class Refused(DoesNotHold):
-    """It could be done, but not like this."""
+class CommandRefused(CommandFailed):
+    """The command needs other words or options."""
 
-    exit_code = WRONG
+    exit_code = REFUSED
 
 
 _REFUSED_BY_SQL = "22023"
@@ -68,7 +68,7 @@ _REFUSED_BY_SQL = "22023"
 
 @contextmanager
 def refusals_explained() -> Generator[None]:
-    """Raise `Refused`, with its hint, where a function of the schema refuses what it is given."""
+    """Raise CommandRefused, with the hint, if an SQL function refuses its arguments."""
     try:
         yield
     except DatabaseError as error:
@@ -76,4 +76,4 @@ def refusals_explained() -> Generator[None]:
         if error.sqlstate != _REFUSED_BY_SQL or diag is None:
             raise
         hint = (diag.message_hint or "").replace("no_keys => true", "--no-keys")
-        raise Refused(f"{diag.message_primary}. {hint}") from error
+        raise CommandRefused(f"{diag.message_primary}. {hint}") from error

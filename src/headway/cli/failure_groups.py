@@ -1,4 +1,4 @@
-"""Failed jobs, put together by what went wrong. Pure."""
+"""Group failed jobs by task, step and error. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from headway.cli.output import first_line
 from headway.core.failure import Failure
-from headway.store.rows import FailedRow
+from headway.core.info import FailedJob
 
 _EXAMPLES = 3
 
@@ -24,11 +24,11 @@ class Group:
     newest: datetime
     count: int = 0
     ids: list[str] = field(default_factory=list[str])
-    """Of a few of them."""
+    """A few examples."""
 
 
-def grouped(rows: Iterable[FailedRow]) -> list[Group]:
-    """The largest group first; `rows` come oldest first."""
+def grouped(rows: Iterable[FailedJob]) -> list[Group]:
+    """Return the groups of these rows (oldest first), the largest group first."""
     groups: dict[tuple[str, str, str], Group] = {}
     for row in rows:
         error = first_line(f"{row.error_type}: {row.error_message}")
@@ -37,14 +37,14 @@ def grouped(rows: Iterable[FailedRow]) -> list[Group]:
         group.count += 1
         group.newest = row.finished_at
         if group.count <= _EXAMPLES:
-            group.ids.append(row.id)
+            group.ids.append(str(row.id))
     return sorted(groups.values(), key=lambda group: -group.count)
 
 
-def as_row(failure: Failure) -> FailedRow:
-    """A failure, as far as it takes to put it with others."""
-    return FailedRow(
-        str(failure.job_id),
+def as_row(failure: Failure) -> FailedJob:
+    """Return the fields of a failure that grouping needs."""
+    return FailedJob(
+        failure.job_id,
         failure.task,
         failure.step,
         failure.failed_at,

@@ -1,34 +1,32 @@
-"""What the figures of a fleet mean: fine, worth knowing, or wrong. Pure."""
+"""Rate the figures of a fleet as ok, as a note, or as wrong. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headway.cli.person import pause_in_words
+from headway.cli.output import counted, pause_in_words
 from headway.core.duration import in_words
 from headway.core.finding import Finding
+from headway.core.info import Control, QueueInfo, ServerInfo, WorkerInfo
 from headway.core.limits import in_words as limits_in_words
 from headway.engine.health.probe import clock_finding
 from headway.errors import SchemaMismatch
-from headway.store.controls import ControlRow
-from headway.store.dsn import Place
-from headway.store.rows import QueueRow, ServerRow, WorkerRow
 
 
 def examine(
-    place: Place,
-    server: ServerRow,
+    place: str,
+    server: ServerInfo,
     acquired_in: float,
     answered_in: float,
     apart: float,
     schema: str,
-    queues: Sequence[QueueRow],
-    workers: Sequence[WorkerRow],
+    queues: Sequence[QueueInfo],
+    workers: Sequence[WorkerInfo],
     stranded: Mapping[str, int],
-    controls: Sequence[ControlRow],
+    controls: Sequence[Control],
     max_wait: float | None,
 ) -> list[Finding]:
-    """All findings about a database that answers and a schema that fits."""
+    """Return all findings about a database that answers and has the right schema."""
     alive = [worker for worker in workers if worker.alive]
     return [
         Finding(
@@ -46,58 +44,62 @@ def examine(
     ]
 
 
-def schema_is_wrong(error: SchemaMismatch, place: Place) -> list[Finding]:
-    return [Finding("database", "ok", f"{place}; answers"), Finding("schema", "wrong", str(error))]
+def schema_is_wrong(error: SchemaMismatch, place: str) -> list[Finding]:
+    return [
+        Finding("database", "ok", f"{place}; reachable"),
+        Finding("schema", "wrong", str(error)),
+    ]
 
 
-def _workers(alive: Sequence[WorkerRow], queues: Sequence[QueueRow]) -> list[Finding]:
+def _workers(alive: Sequence[WorkerInfo], queues: Sequence[QueueInfo]) -> list[Finding]:
     found = [_worker(worker) for worker in alive]
     if not all(worker.draining for worker in alive):
         return found
     waiting = sum(queue.ready + queue.scheduled + queue.blocked for queue in queues)
-    if not alive:  # who drains finishes what runs
+    if not alive:  # draining workers would finish running jobs
         waiting += sum(queue.running for queue in queues)
-    which = "all that are alive drain" if alive else "none is alive"
-    words = f"{which}; start one: headway worker module:hw"
+    which = "every live worker is draining" if alive else "no worker is alive"
+    start = "start one: headway worker module:hw"
     if waiting:
-        return [*found, Finding("workers", "wrong", f"{words} (live jobs: {waiting})")]
-    return [*found, Finding("workers", "note", words)]
+        jobs = counted(waiting, "unfinished job")
+        return [*found, Finding("workers", "wrong", f"{which}, with {jobs}; {start}")]
+    return [*found, Finding("workers", "note", f"{which}; {start}")]
 
 
-def _worker(worker: WorkerRow) -> Finding:
+def _worker(worker: WorkerInfo) -> Finding:
     words = (
-        f"{worker.name}, {worker.slots} slots for {', '.join(worker.queues)}, "
-        f"heard {in_words(max(0, worker.silent_for))} ago"
+        f"{worker.name}, {counted(worker.slots, 'slot')}, queues: {', '.join(worker.queues)}; "
+        f"last heartbeat {in_words(max(0, worker.silent_for))} ago"
     )
     about = f"worker {worker.id}"
     if worker.trouble is not None:
         return Finding(about, "wrong", f"{words}; {worker.trouble}")
     if worker.draining:
-        return Finding(about, "note", f"{words}; it drains")
+        return Finding(about, "note", f"{words}; draining")
     if worker.listening is False:
-        return Finding(about, "note", f"{words}; it hears no notifications, and polls")
+        return Finding(about, "note", f"{words}; gets no notifications, so it polls")
     return Finding(about, "ok", words)
 
 
-def _queue(queue: QueueRow, max_wait: float | None) -> Finding:
+def _queue(queue: QueueInfo, max_wait: float | None) -> Finding:
     about = f"queue {queue.name}"
     age = max(0, queue.oldest_ready_age or 0)
     words = f"{queue.ready} ready, {queue.scheduled} scheduled, {queue.running} running"
     if queue.blocked:
         words += f", {queue.blocked} blocked"
     if queue.oldest_ready_age is not None:
-        words += f", the oldest ready for {in_words(age)}"
+        words += f"; the oldest ready job has waited {in_words(age)}"
     limits = limits_in_words(queue.concurrency, queue.rate, queue.burst)
-    limited = f"; limited to {limits}" if limits else ""
+    limited = f"; limit: {limits}" if limits else ""
     if queue.paused_at is not None:
         pause = pause_in_words(queue.paused_by, queue.pause_reason, queue.paused_for)
         return Finding(about, "note", f"{words}{limited}; paused {pause}")
     if max_wait is not None and age > max_wait:
-        return Finding(about, "wrong", f"{words}, longer than {in_words(max_wait)}{limited}")
+        return Finding(about, "wrong", f"{words}, more than {in_words(max_wait)}{limited}")
     return Finding(about, "ok", f"{words}{limited}")
 
 
-def _paused(task: ControlRow) -> Finding:
+def _paused(task: Control) -> Finding:
     pause = pause_in_words(task.paused_by, task.pause_reason, task.paused_for)
     return Finding(f"task {task.name}", "note", f"paused {pause}")
 
@@ -106,6 +108,5 @@ def _stranded(task: str, count: int) -> Finding:
     return Finding(
         f"task {task}",
         "wrong",
-        f"{count} ready {'job' if count == 1 else 'jobs'}, and no live worker knows the task and "
-        "serves the queue",
+        f"{counted(count, 'ready job')}, but no live worker has the task and serves its queue",
     )

@@ -1,4 +1,7 @@
-"""Finding the app that a command is told of as `module:attribute`."""
+"""The app that a command works on: imported from `module:attribute`, or made without tasks.
+
+This is the only module of the command line that configures an app beyond its public methods.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,89 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from headway.app import Headway
+import click
+
+from headway.app import Headway, session_of
+from headway.cli.output import clean
 from headway.errors import ConfigError
+from headway.settings.layers import Settings, load
+from headway.store.connections.dsn import DatabasePlace
 
 _ATTRIBUTE = "hw"
 
 
+CONNECT_TIMEOUT = 2.0
+"""Seconds to try to reach the server: a person waits at the terminal."""
+
+
+def app_for(spec: str | None, *, dsn: str | None, schema: str | None) -> Headway:
+    """Return the app at `module:attribute`, or one without tasks if there is no spec."""
+    if spec is None:
+        return plain_app(dsn, schema)
+    return _careful(load_app(spec, dsn=dsn, schema=schema))
+
+
+def plain_app(dsn: str | None, schema: str | None) -> Headway:
+    """Return an app without tasks and with one connection, on the given or configured database."""
+    hw = Headway(pool_size=1)
+    session_of(hw).patience = CONNECT_TIMEOUT
+    session_of(hw).redirect(dsn=dsn, schema=schema)
+    return _careful(hw)
+
+
+def read_settings(spec: str | None, *, dsn: str | None, schema: str | None) -> Settings:
+    """Return all settings, those of the app's code included, without connecting."""
+    if spec is None:
+        hw = Headway()
+        session_of(hw).redirect(dsn=dsn, schema=schema)
+    else:
+        load()  # report errors in files first, not as errors of importing the app
+        hw = load_app(spec, dsn=dsn, schema=schema)
+    return session_of(hw).read_settings()
+
+
+@asynccontextmanager
+async def opened(hw: Headway) -> AsyncGenerator[None]:
+    """Open the app. Connecting has a short time limit for the terminal, later statements do not."""
+    session_of(hw).patience = CONNECT_TIMEOUT
+    async with hw:
+        session_of(hw).client.patience = None
+        yield
+
+
+def is_open(hw: Headway) -> bool:
+    """Return whether the app knows its database by now."""
+    return session_of(hw).is_open
+
+
+def _careful(hw: Headway) -> Headway:
+    """Return the app, set to never create an embedded server and to say when it uses one."""
+    session_of(hw).may_create = False
+    session_of(hw).told = _say_embedded
+    return hw
+
+
+def _say_embedded(place: DatabasePlace, data: Path) -> None:
+    words = f"note: no database is configured; using {place}, with its data in {data}"
+    click.echo(clean(words), err=True)
+
+
 def load_app(spec: str, *, dsn: str | None = None, schema: str | None = None) -> Headway:
-    """The app at `module:attribute`, on another database or schema if these are given."""
+    """Return the app at `module:attribute`, moved to the database and schema if given."""
     module, _, attribute = spec.partition(":")
     if module.endswith(".py") or "/" in module:
         name = ".".join(Path(module).with_suffix("").parts)
-        raise ConfigError(f"{spec!r} is a path; name the module instead: {name}:{_ATTRIBUTE}")
+        raise ConfigError(f"{spec!r} is a path; give the module instead: {name}:{_ATTRIBUTE}")
     if dsn is not None:
-        # For the processes that the app starts: they import it again.
+        # Processes of the app import it again and read this.
         os.environ["HEADWAY_DATABASE_URL"] = dsn
     app = _attribute(_module(module), attribute or _ATTRIBUTE)
-    app.session.redirect(dsn=dsn, schema=schema)
-    app.session.load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
+    session_of(app).redirect(dsn=dsn, schema=schema)
+    session_of(app).load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
     return app
 
 
@@ -35,7 +101,7 @@ def _module(name: str) -> object:
         here = os.getcwd()
     except FileNotFoundError:
         raise ConfigError(
-            f"the working directory has been deleted, so {name!r} cannot be looked for there; "
+            f"cannot import {name!r}: the working directory has been deleted; "
             "change to another directory"
         ) from None
     if here not in sys.path:
@@ -49,14 +115,14 @@ def _module(name: str) -> object:
 def _reason(name: str, error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and name.startswith(f"{error.name}"):
         return (
-            f"there is no module {error.name!r} here ({os.getcwd()}) or among what is installed; "
-            "start the command where the module is, or set PYTHONPATH"
+            f"no module {error.name!r} in {os.getcwd()} or among the installed packages; "
+            "run the command in the directory of the module, or set PYTHONPATH"
         )
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     if isinstance(error, SyntaxError):
-        where = ""  # its own words say where
-    return f"{type(error).__name__}: {error}{where}; --debug shows the traceback"
+        where = ""  # the error itself names the line
+    return f"{type(error).__name__}: {error}{where}; add --debug for the traceback"
 
 
 def _attribute(module: object, name: str) -> Headway:
@@ -67,19 +133,19 @@ def _attribute(module: object, name: str) -> Headway:
         found = getattr(found, part)
     if not isinstance(found, Headway):
         raise ConfigError(
-            f"{_name(module)}:{name} is not a Headway but {type(found).__name__!r}{_hint(module)}"
+            f"{_name(module)}:{name} is not a Headway app but a {type(found).__name__}{_hint(module)}"
         )
     return found
 
 
 def _missing(module: object, name: str) -> str:
-    return f"module {_name(module)!r} has no {name!r}{_hint(module)}"
+    return f"module {_name(module)!r} has no attribute {name!r}{_hint(module)}"
 
 
 def _hint(module: object) -> str:
     apps = [name for name, value in vars(module).items() if isinstance(value, Headway)]
     if apps:
-        return f"; it has {', '.join(f'{_name(module)}:{app}' for app in apps)}"
+        return f"; use {' or '.join(f'{_name(module)}:{app}' for app in apps)}"
     return f"; define an app there: {_ATTRIBUTE} = Headway()"
 
 

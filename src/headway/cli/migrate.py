@@ -11,26 +11,26 @@ from headway.store import migrate as migrations
 
 
 @click.command
-@click.option("--sql", is_flag=True, help="Print the SQL of all migrations, and touch nothing.")
+@click.option("--sql", is_flag=True, help="Print the SQL of all migrations without running it.")
 @click.option(
     "--roles",
     is_flag=True,
-    help="Also make roles for producers, workers, readers and operators, named after the schema.",
+    help="Also create roles for producers, workers, readers and operators, named after the schema.",
 )
 @as_json
 @database
 def migrate(hw: Headway, sql: bool, roles: bool, as_json: bool) -> None:
-    """Create or upgrade Headway's schema, and nothing outside it but roles, if asked to.
+    """Create or upgrade Headway's schema. Only --roles changes anything outside it.
 
-    Any number of these may run at once; each migration is applied once.
+    It is safe to run several at the same time: each migration is applied once.
     """
-    schema = hw.session.schema
+    schema = hw.schema
     if sql:
         click.echo(migrations.script(schema, roles=roles), nl=False)
         return
     applied = hw.migrate_sync(roles=roles)
-    if not hw.session.place.embedded:  # else it has been said
-        click.echo(f"on {clean(str(hw.session.place))}", err=True)
+    if not hw.place.embedded:  # `options` has printed it
+        click.echo(f"using {clean(str(hw.place))}", err=True)
     if as_json:
         print_json({"schema": schema, "version": migrations.newest(), "applied": applied})
         return

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people."""
+"""Output of commands: JSON for programs, tables for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _PIPE_WIDTH = 200
-"""Where there is no terminal nothing is cut to the width of one."""
+"""Width of tables without a terminal, so that nothing is cut."""
 
 COLOURS = {
     "ready": "cyan",
@@ -34,18 +34,20 @@ COLOURS = {
 
 
 def print_json(value: Any) -> None:
-    """One document on standard output."""
+    """Print one JSON document on standard output."""
     click.echo(codec.encode_for_people(value))
 
 
 def print_json_line(value: Any) -> None:
-    """One of many documents on standard output, a line each, written at once."""
+    """Print one of many JSON documents, one per line, and flush it."""
     click.echo(codec.encode_document(value))
 
 
 def console() -> Console:
-    """Standard output for people. What jobs hold is data: no markup is read in it, and nothing in it
-    steers the terminal."""
+    """Return standard output for people.
+
+    Text from jobs is data: it is not read as markup, and it cannot control the terminal.
+    """
     from rich.console import Console
 
     class Screen(Console):
@@ -57,7 +59,7 @@ def console() -> Console:
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table; columns whose name ends in `>` hold numbers, `!` what must not be cut."""
+    """Return a table. A name that ends in `>` is a column of numbers, in `!` one that is never cut."""
     from rich import box
     from rich.table import Table
 
@@ -72,13 +74,14 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def coloured_state(label: str) -> Text:
+    """Return the label of a state in its colour."""
     from rich.text import Text
 
     return Text(label, style=COLOURS.get(label, ""))
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """ "3m 5s ago", "in 2s", or nothing."""
+    """Return "3m 5s ago" or "in 2s", or nothing without a moment."""
     if moment is None:
         return ""
     away = (now - moment).total_seconds()
@@ -86,15 +89,27 @@ def ago(moment: datetime | None, now: datetime) -> str:
 
 
 def clean(text: str) -> str:
-    """Return text of a job's, safe to print: what could steer a terminal is spelled out."""
+    """Return text of a job, safe to print: characters that control a terminal are escaped."""
     return printable(text, keep="\n\t")
 
 
 def clean_name(text: str) -> str:
-    """Return the name of a task, step, queue, worker or schedule, safe to print in a line."""
+    """Return a name (of a task, step, queue, worker or schedule), safe to print in one line."""
     return printable(text)
 
 
 def first_line(text: str, longest: int = 80) -> str:
+    """Return the first line of a text, safe to print and cut to a length."""
     line = clean(text.strip().partition("\n")[0])
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 job", "2 jobs"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def pause_in_words(actor: str | None, reason: str | None, lasting: float | None = None) -> str:
+    """Return "by ada@host: provider down, resumes in 5m"."""
+    words = f"by {actor or 'someone'}" + (f": {reason}" if reason else "")
+    return words if lasting is None else f"{words}, resumes in {in_words(max(0.0, lasting))}"

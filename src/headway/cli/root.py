@@ -1,4 +1,4 @@
-"""The group of all commands: finds them when they are asked for, and turns errors into exit codes."""
+"""The root group: loads commands on demand and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from headway.version import __version__
 COMMANDS = {
     "init": "headway.cli.init:init",
     "migrate": "headway.cli.migrate:migrate",
-    "worker": "headway.cli.worker:worker",
-    "worker-list": "headway.cli.workers:worker_list",
-    "worker-drain": "headway.cli.worker_drain:worker_drain",
-    "job": "headway.cli.job:job",
-    "queue": "headway.cli.queue:queue",
-    "schedule": "headway.cli.schedule:schedule",
+    "worker": "headway.cli.worker.run:worker",
+    "worker-list": "headway.cli.worker.list:worker_list",
+    "worker-drain": "headway.cli.worker.drain:worker_drain",
+    "job": "headway.cli.job.commands:job",
+    "queue": "headway.cli.queue.commands:queue",
+    "schedule": "headway.cli.schedule.commands:schedule",
     "errors": "headway.cli.errors:errors",
     "health": "headway.cli.health:health",
     "config": "headway.cli.config:config",
 }
-"""In the order of `headway --help`. A module is imported when its command is asked for."""
+"""In the order of `headway --help`. A module is imported when its command is used."""
 
 
 class Root(click.Group):
-    """Commands by name, and one place where an error becomes a line and a code."""
+    """Commands by name. Errors become one line and an exit code here."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -45,7 +45,7 @@ class Root(click.Group):
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
-            raise  # click knows what to do, also when `| head` has read enough
+            raise  # click handles these, and `| head` closing the pipe
         except HeadwayError as error:
             if wants_traceback(ctx):
                 raise
@@ -55,8 +55,8 @@ class Root(click.Group):
             if wants_traceback(ctx):
                 raise
             complain(
-                f"this is a defect of Headway: {type(error).__name__}: {error}; "
-                "--debug shows where it happened"
+                f"bug in Headway: {type(error).__name__}: {error}; "
+                "add --debug for the traceback, and report it"
             )
             ctx.exit(DEFECT)
 
@@ -64,16 +64,16 @@ class Root(click.Group):
 _EPILOG = """
 \b
 Exit codes:
-  0  done
-  1  what was asked for does not hold: no such job, nothing to cancel, unhealthy
-  2  the command, the app or the schema is not right
-  3  the database cannot be reached, or refuses
-  4  a defect of Headway itself
+  0  success
+  1  the command had nothing to do (no such job, nothing to cancel), or health found a problem
+  2  wrong command, app, configuration or schema
+  3  the database cannot be reached or refused the command
+  4  a bug in Headway
 
 \b
-Where the database is: --dsn, else $HEADWAY_DATABASE_URL, else $DATABASE_URL, else database_url in
-headway.toml, else an embedded PostgreSQL in ./.headway, if a worker or a program has made one.
-`headway config` shows what holds.
+The database is the first of: --dsn, $HEADWAY_DATABASE_URL, $DATABASE_URL, database_url in
+headway.toml, and an embedded PostgreSQL in ./.headway that a worker or program created.
+`headway config` shows every setting and its source.
 """
 
 
@@ -84,4 +84,4 @@ headway.toml, else an embedded PostgreSQL in ./.headway, if a worker or a progra
 )
 @click.version_option(__version__, prog_name="headway")
 def root() -> None:
-    """Durable background jobs on PostgreSQL and nothing else."""
+    """Durable background jobs on PostgreSQL."""

@@ -1,1 +1,1 @@
-"""What Headway knows without asking anyone: values, rules and decisions. No I/O in here."""
+"""Values, rules and decisions. Pure: no I/O, no clock, no chance."""

@@ -1,4 +1,4 @@
-"""Where a worker answers questions about its health: a host and a port, as people write them."""
+"""The address of a worker's health endpoint: a host and a port, as people write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LARGEST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A host, by name or number, and a port; port 0 is any that is free."""
+    """A host, by name or number, and a port. Port 0 stands for any free port."""
 
     host: str
     port: int
@@ -26,7 +26,7 @@ class Address:
         return ":" in self.host
 
     def next(self, number: int) -> Address:
-        """The address of the process with this number: as many ports further.
+        """Return the address of the process with this number: its port is higher by that number.
 
         >>> str(Address("0.0.0.0", 8080).next(2))
         '0.0.0.0:8082'
@@ -36,8 +36,8 @@ class Address:
         port = self.port + number
         if port > _LARGEST_PORT:
             raise ConfigError(
-                f"health: process {number} would answer on port {port}, and the largest is "
-                f"{_LARGEST_PORT}; begin lower than {self.port}"
+                f"health: process {number} would need port {port}, but the largest port is "
+                f"{_LARGEST_PORT}; use a lower first port than {self.port}"
             )
         return replace(self, port=port)
 
@@ -46,7 +46,9 @@ class Address:
 
 
 def parse_address(value: str | int) -> Address:
-    """Reads "0.0.0.0:8080", "[::1]:8080", ":8080" (every interface) or 8080 (this machine alone).
+    """Parse "0.0.0.0:8080", "[::1]:8080", ":8080" (every interface) or 8080 (this machine only).
+
+    Raise ConfigError if the value is not an address.
 
     >>> parse_address(8080), parse_address(":8080")
     (Address(host='127.0.0.1', port=8080), Address(host='0.0.0.0', port=8080))
@@ -55,7 +57,7 @@ def parse_address(value: str | int) -> Address:
     if found is None or int(found["port"]) > _LARGEST_PORT:
         raise ConfigError(
             f"health {value!r} is not an address; write it like '0.0.0.0:8080', ':8080' for every "
-            "interface, or a port alone for this machine only"
+            "interface, or only a port for this machine"
         )
     host = found["host"]
     if host is None:

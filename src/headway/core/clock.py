@@ -1,8 +1,8 @@
 """The only reader of time.
 
-Everything durable is decided by the database's clock (G10): statements say
-`coalesce(%(now)s, now())` and production passes null. Tests pass a moment of their own. The local
-clocks below measure durations and fill in what is shown to people; nothing durable hangs on them.
+The database's clock decides everything durable (G10): statements say `coalesce(%(now)s, now())`, and
+production passes null. Tests pass a moment of their own. The local clocks below measure durations and
+supply times that people read. Nothing durable depends on them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 monotonic = time.monotonic
-"""Seconds that only grow; for durations within this process."""
+"""Seconds that never go back, for durations within this process."""
 
 
 def unix_milliseconds() -> int:
-    """Wall-clock milliseconds, for the time part of an id."""
+    """Return wall-clock milliseconds, for the time part of an id."""
     return time.time_ns() // 1_000_000
 
 
 def wall() -> datetime:
-    """This machine's idea of now; for people to read, never to decide by."""
+    """Return this machine's time. People read it; nothing durable is decided by it."""
     return datetime.now(UTC)
 
 
 @dataclass(slots=True)
 class Clock:
-    """What statements are given as `now`: nothing in production, a moment in tests."""
+    """The value of `now` in statements: None in production, a moment in tests."""
 
     fixed: datetime | None = None
 
@@ -35,5 +35,5 @@ class Clock:
         return self.fixed
 
     def advance(self, by: timedelta) -> None:
-        """Move a fixed clock on; a clock that follows the database starts from this machine's."""
+        """Move a fixed clock forward. A clock that is not fixed starts at this machine's time."""
         self.fixed = (self.fixed or wall()) + by

@@ -1,7 +1,7 @@
 """The wire format: Python values to stored JSON and back.
 
-Payloads are JSON, never pickles. A task's parameters become a msgspec struct, so that arguments are
-checked from the signature when enqueued and again when run. Nothing else encodes or decodes.
+Payloads are JSON, never pickles. A task's parameters become a msgspec struct. It checks arguments
+against the signature at enqueue and again before the run. No other module encodes or decodes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from headway.errors import InvalidInput, PayloadTooLarge
 
 T = TypeVar("T")
 
-# jsonb cannot hold U+0000. An escape is a NUL only behind an even number of backslashes.
+# jsonb cannot hold U+0000. An escape is a NUL only after an even number of backslashes.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 Raw = msgspec.Raw
-"""JSON that is already encoded, to be embedded as it is."""
+"""JSON that is already encoded; the encoder embeds it unchanged."""
 
 
 def _to_builtin(value: Any) -> Any:
@@ -47,26 +47,24 @@ _encoder = msgspec.json.Encoder(enc_hook=_to_builtin, decimal_format="string")
 
 
 def encode(value: Any) -> bytes:
-    """JSON of any storable value; InvalidInput says what cannot be stored and why."""
+    """Return a value as JSON. Raise InvalidInput if it cannot be stored."""
     try:
         encoded = _encoder.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInput(f"cannot be stored as JSON: {error}") from error
     if b"\\u0000" in encoded and _NUL.search(encoded):
         raise InvalidInput(
-            "cannot be stored: text with a NUL character (U+0000), which PostgreSQL does not hold; "
-            "strip it, or send the bytes as base64"
+            "cannot be stored: the text contains a NUL character (U+0000), which PostgreSQL does not "
+            "accept; strip it, or send the bytes as base64"
         )
-    # The encoder writes null for what JSON has no number for.
+    # The encoder writes null for a float that JSON cannot express.
     if b"null" in encoded and _has_no_number(value):
-        raise InvalidInput(
-            "cannot be stored as JSON: a float that is NaN or infinite; send it as text"
-        )
+        raise InvalidInput("cannot be stored as JSON: a float is NaN or infinite; send it as text")
     return encoded
 
 
 def _has_no_number(value: Any) -> bool:
-    """Return whether there is a float somewhere in a storable value that is NaN or infinite."""
+    """Return whether a storable value contains a float that is NaN or infinite."""
     plain: list[Any] = [msgspec.to_builtins(value, enc_hook=_to_builtin)]
     while plain:
         part = plain.pop()
@@ -81,22 +79,22 @@ def _has_no_number(value: Any) -> bool:
 
 
 def encode_document(value: Any) -> str:
-    """A parameter document for one of our own statements; its parts were checked before."""
+    """Return the document for one of our own statements. Its parts were checked before."""
     return _encoder.encode(value).decode()
 
 
 def encode_for_people(value: Any) -> str:
-    """The same, indented."""
+    """Return the same document, indented."""
     return msgspec.json.format(encode_document(value), indent=2)
 
 
 def decode(text: str | bytes) -> Any:
-    """Plain values of stored JSON."""
+    """Return stored JSON as plain values."""
     return msgspec.json.decode(text)
 
 
 def readable(text: str | bytes) -> Any:
-    """Return stored JSON for people: plain values, or the text itself where it cannot be decoded."""
+    """Return stored JSON for people: plain values, or the text itself if it cannot be decoded."""
     try:
         return decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -106,14 +104,14 @@ def readable(text: str | bytes) -> Any:
 def check_size(encoded: bytes, limit: int, what: str) -> bytes:
     if len(encoded) > limit:
         raise PayloadTooLarge(
-            f"{what} is {len(encoded):,} bytes of JSON, over the limit of {limit:,}; store the data "
-            "elsewhere and pass a reference, or raise max_payload_bytes"
+            f"{what} is {len(encoded):,} bytes of JSON, more than the limit of {limit:,}; store the "
+            "data elsewhere and pass a reference, or raise max_payload_bytes"
         )
     return encoded
 
 
 class Shape(Generic[T]):
-    """Encodes and decodes one type, with its checks."""
+    """Decodes one type and checks it."""
 
     def __init__(self, kind: Any) -> None:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind, dec_hook=_from_builtin)
@@ -131,7 +129,7 @@ class Parameters:
     """The parameters of a function as a struct: `encode` checks a call, `decode` a stored one."""
 
     def __init__(self, name: str, fields: Mapping[str, tuple[Any, Any]]) -> None:
-        """`fields` maps each name to (type, default), with `REQUIRED` for none."""
+        """`fields` maps each name to (type, default). `REQUIRED` stands for no default."""
         specs: list[Any] = [
             (field, kind) if default is REQUIRED else (field, kind, _default(default))
             for field, (kind, default) in fields.items()
@@ -142,7 +140,7 @@ class Parameters:
         self._shape = Shape[Any](self._struct)
 
     def encode(self, arguments: Mapping[str, Any]) -> bytes:
-        """The call as JSON, checked by reading it back as its types, as the worker will."""
+        """Return the call as JSON. Decode it once, as the worker will, to check its types."""
         encoded = encode(self._struct(**arguments))
         self._shape.decode(encoded)
         return encoded
@@ -155,7 +153,7 @@ REQUIRED: Any = object()
 
 
 def _default(value: Any) -> Any:
-    # msgspec refuses mutable defaults as they are, and so should a function; copy what is given.
+    # msgspec refuses mutable defaults. Copy them, so that calls do not share one.
     if isinstance(value, list | dict | set | msgspec.Struct):
         return msgspec.field(default_factory=lambda: copy.copy(value))  # pyright: ignore
     return value

@@ -18,7 +18,7 @@ DEFAULT_QUEUE = "default"
 DEFAULT_SCHEMA = "headway"
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 STOP_GRACE = "5s"
-"""How long a plain function may look at `ctx.cancelled` before it is interrupted."""
+"""How long a plain function has to notice `ctx.cancelled` before it is interrupted."""
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _PRIORITIES = range(-32_768, 32_768)
@@ -28,7 +28,10 @@ _SHORTEST_POLL = 0.001
 
 
 def check_schema(value: str) -> str:
-    """A schema's name; kept plain so that it never needs quoting and fits channel names."""
+    """Return the name of a schema. It needs no quoting, and channel names fit it.
+
+    Raise ConfigError for another name.
+    """
     if not _SCHEMA.fullmatch(value):
         raise ConfigError(
             f"schema {value!r} must be up to 48 of a-z, 0-9 and _, and start with a letter or _"
@@ -43,31 +46,31 @@ def check_priority(value: int) -> int:
 
 
 CleanUp = Literal["stale", "manual", "all"]
-"""What becomes of a schedule that code declared and declares no more: it is removed when no worker that
-lives declares it, never, or as soon as a worker starts."""
+"""When a schedule is removed that the code no longer declares: when no live worker declares it, never, or
+as soon as a worker starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppOptions:
-    """What `Headway(...)` takes, beside its retention and its workers' options."""
+    """The options of `Headway(...)`, without its retention and the options of its workers."""
 
     database_url: str | None = None
-    """Where the database is, `dsn` in code; none means an embedded server."""
+    """The address of the database, `dsn` in code. None means an embedded server."""
     schema: str = DEFAULT_SCHEMA
     notify: bool = True
     """Whether LISTEN and NOTIFY are used."""
     pool_size: int = 10
-    """The most connections for what is enqueued and looked up."""
+    """The most connections for enqueues and queries."""
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
-    """The largest input, and the largest result, of a job."""
+    """The most bytes of a job's input, and of its result."""
     local: str | Path = ".headway"
     """Where an embedded server keeps its data."""
     embedded: bool = True
-    """Whether an embedded server may be used if no database is named; false in profile production."""
+    """Whether an embedded server may be used if no database is given. False in profile production."""
     name: str | None = None
-    """The app's, which its schedules bear: for several apps in one schema."""
+    """The name of the app, stored with its schedules. Needed for several apps in one schema."""
     schedules: CleanUp = "stale"
-    """What becomes of schedules that the code declared and declares no more."""
+    """When schedules are removed that the code no longer declares."""
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
@@ -82,26 +85,87 @@ class AppOptions:
                 raise ConfigError(f"{name} {getattr(self, name)} must be at least 1")
 
 
+Keep = Duration | Literal["forever", "none"]
+"""How long a finished job is kept. "none" deletes it at once."""
+
+_FOREVER = "100y"
+
+
+def keep_seconds(value: Keep, *, name: str = "keep") -> float | None:
+    """Return the seconds for which a finished job is kept; none if it is deleted at once.
+
+    >>> keep_seconds("7d"), keep_seconds("none")
+    (604800.0, None)
+    """
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word == "none":
+        return None
+    if word == "forever":
+        return seconds(_FOREVER)
+    try:
+        return seconds(value, name=name)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}; 'forever' keeps jobs for good, 'none' deletes them at once"
+        ) from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long finished jobs are kept, at least: partitions of whole days, months or years are dropped.
-    None deletes a job at once when it ends."""
+    """How long finished jobs are kept, by how they ended. None means not set.
 
-    succeeded: Duration | None = "7d"
-    failed: Duration | None = "30d"
+    A task's rules come first, then the app's. Jobs may stay for a while longer: partitions of whole
+    days, months or years are dropped.
+    """
+
+    succeeded: Keep | None = None
+    failed: Keep | None = None
     """Failed, cancelled and expired jobs."""
 
     def __post_init__(self) -> None:
         for name in ("succeeded", "failed"):
-            optional_seconds(getattr(self, name), name=f"retention of {name} jobs")
+            if (value := getattr(self, name)) is not None:
+                keep_seconds(value, name=name)
+
+    def over(self, other: Retention) -> Retention:
+        """Return these rules, with those of `other` where these are not set."""
+        return Retention(
+            succeeded=other.succeeded if self.succeeded is None else self.succeeded,
+            failed=other.failed if self.failed is None else self.failed,
+        )
 
     @property
     def succeeded_seconds(self) -> float | None:
-        return optional_seconds(self.succeeded)
+        """None if a job is deleted at once."""
+        rules = self.over(_DEFAULT_RETENTION)
+        assert rules.succeeded is not None, "the default is set"
+        return keep_seconds(rules.succeeded)
 
     @property
     def failed_seconds(self) -> float | None:
-        return optional_seconds(self.failed)
+        """None if a job is deleted at once."""
+        rules = self.over(_DEFAULT_RETENTION)
+        assert rules.failed is not None, "the default is set"
+        return keep_seconds(rules.failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionOptions:
+    """How long an app keeps finished jobs, unless a task says otherwise."""
+
+    succeeded: Keep = "7d"
+    failed: Keep = "30d"
+    """Failed, cancelled and expired jobs."""
+
+    def __post_init__(self) -> None:
+        keep_seconds(self.succeeded, name="succeeded")
+        keep_seconds(self.failed, name="failed")
+
+    def rules(self) -> Retention:
+        return Retention(succeeded=self.succeeded, failed=self.failed)
+
+
+_DEFAULT_RETENTION = RetentionOptions().rules()
 
 
 class WorkerSettings(TypedDict, total=False):
@@ -125,38 +189,38 @@ class WorkerSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker behaves. Durations are as everywhere: "30s", 30, timedelta(seconds=30)."""
+    """The options of a worker. Durations may be "30s", 30 or timedelta(seconds=30)."""
 
     queues: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Queues to serve, each with its weight, "*" for whatever others there are. Where neither this nor
-    `dedicated` names any: all that the app's tasks name."""
+    """Queues to serve, each with its weight. "*" is every other queue. If neither this nor `dedicated`
+    names a queue, the worker serves all queues of the app's tasks."""
     dedicated: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Queues to serve with slots of their own, so many each, beside those that the others share."""
+    """Queues with slots of their own, and how many. The other queues share `concurrency`."""
     order: Literal["fair", "strict"] = "fair"
-    """"fair": queues take turns by weight. "strict": in the order given, the next only while those
-    before it are empty."""
+    """"fair": queues take turns by weight. "strict": a queue is served only while all queues before it
+    are empty."""
     concurrency: int = 100
     """Slots that queues share: how many of their jobs run at once in this process."""
     lease: Duration = "30s"
-    """How long a worker may go unheard before its jobs are given to others."""
+    """How long a worker may be silent before other workers take its jobs."""
     grace: Duration = "30s"
     """How long a stopping worker lets running jobs finish."""
     poll: Duration = "5s"
-    """The slow poll behind LISTEN."""
+    """How often a worker polls while LISTEN works."""
     poll_alone: Duration = "250ms"
-    """The poll when LISTEN does not work or is turned off."""
+    """How often a worker polls while LISTEN does not work or is off."""
     listen: bool = True
     processes: int = 0
     """Processes for tasks with executor="process"; 0 means one per core."""
     isolation: int = 4
-    """The most jobs that run at once in a process of their own because their process died before."""
+    """The most jobs that run at once in isolation, because a process died while they ran."""
     batch: int = 500
     """The most jobs claimed, and the most verdicts settled, in one statement."""
 
     transactions: int = 10
-    """The most connections for handlers with transaction=True; others of them wait for one."""
+    """The most connections for handlers with transaction=True. Further handlers wait for one."""
     health: str | int | None = None
-    """Where it answers /livez, /readyz and /metrics: "0.0.0.0:8080", or a port on this machine."""
+    """The address of /livez, /readyz and /metrics: "0.0.0.0:8080", or a port on this machine."""
 
     def __post_init__(self) -> None:
         if self.transactions < 1:
@@ -199,10 +263,10 @@ class WorkerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorOptions:
-    """How `headway worker` is to be run."""
+    """The options of `headway worker` that are not those of one worker."""
 
     processes: int = 1
-    """Worker processes; more than one are kept by a supervisor."""
+    """Worker processes. A supervisor runs them if there is more than one."""
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -211,7 +275,7 @@ class SupervisorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """What `headway worker` says on standard error."""
+    """The log of `headway worker` on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
@@ -219,10 +283,10 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthOptions:
-    """What `headway health` holds to be healthy."""
+    """The limits of `headway health`."""
 
     max_wait: Duration | None = None
-    """The longest that a ready job may wait in a queue that is not paused; none means any time."""
+    """The longest time that a ready job may wait in a queue that is not paused. None means any time."""
 
     def __post_init__(self) -> None:
         optional_seconds(self.max_wait, name="max_wait")

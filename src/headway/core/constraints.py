@@ -1,9 +1,12 @@
-"""Types of parameters: constraints of other libraries, and what no JSON can hold. Pure."""
+"""Types of parameters: constraints of other libraries, and types that JSON cannot hold. Pure."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import types
-from typing import Annotated, Any, Union, get_args, get_origin
+from contextlib import suppress
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -17,23 +20,26 @@ _BOUNDS = {
     "MaxLen": ("max_length", "max_length"),
 }
 """Constraints of `annotated_types`, which pydantic uses: the attribute, and msgspec's name for it."""
+_NOT_OF_PARAMETERS = ("alias", "validation_alias", "serialization_alias", "discriminator")
+_UNIONS = (Union, types.UnionType)
 _OF_JSON = (str, int, float, bool, list, dict, type(None))
 
 
 def stored_type(kind: Any) -> Any:
-    """Return the type with its constraints as msgspec knows them.
+    """Return the type with its constraints as msgspec knows them, also inside lists and the like.
 
-    Raise TypeError for a constraint that would not be kept.
+    Raise TypeError for a constraint that would not be checked.
     """
-    if get_origin(kind) is not Annotated:
-        _check_nested(kind)
-        return kind
-    inner, *notes = get_args(kind)
-    _check_nested(inner)
-    kept: list[Any] = []
-    for note in notes:
-        kept += _translated(note)
-    return Annotated[(inner, *kept)] if kept else inner  # type: ignore[return-value, unused-ignore]
+    return _stored(kind, set())
+
+
+def check_default(name: str, default: Any) -> None:
+    """Raise TypeError for a default that is about the parameter, not a value."""
+    if _is_of(default, "pydantic", "FieldInfo"):
+        raise TypeError(
+            f"the default of {name} is a Field; write {name}: Annotated[..., Field(...)], and its "
+            "default as a value"
+        )
 
 
 def check_storable(name: str, kind: Any) -> None:
@@ -46,28 +52,78 @@ def check_storable(name: str, kind: Any) -> None:
             )
 
 
+def _stored(kind: Any, seen: set[Any]) -> Any:
+    if get_origin(kind) is Annotated:
+        inner, *notes = get_args(kind)
+        kept = [each for note in notes for each in _translated(note)]
+        stored = _stored(inner, seen)
+        if not kept:
+            return stored
+        # msgspec has no constraints of a union: they are those of its parts.
+        parts = get_args(stored) if get_origin(stored) in _UNIONS else (stored,)
+        return Union[tuple(p if p is types.NoneType else Annotated[(p, *kept)] for p in parts)]  # pyright: ignore # noqa: UP007
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal or not parts:
+        _check_fields(kind, seen)
+        return kind
+    stored_parts = tuple(_stored(part, seen) for part in parts)
+    if all(new is old for new, old in zip(stored_parts, parts, strict=True)):
+        return kind
+    return Union[stored_parts] if origin in _UNIONS else origin[stored_parts]  # pyright: ignore # noqa: UP007
+
+
+def _check_fields(kind: Any, seen: set[Any]) -> None:
+    """Raise TypeError if a field of a dataclass, or of its kin, has a constraint of another library."""
+    if not _has_fields(kind) or kind in seen:
+        return
+    seen.add(kind)
+    hints: dict[str, Any] = {}
+    with suppress(NameError):  # msgspec says which name it is
+        hints = get_type_hints(kind, include_extras=True)
+    for name, hint in hints.items():
+        if any(_is_foreign(note) for note in _notes(hint)):
+            raise TypeError(
+                f"the constraint of {kind.__name__}.{name} would not be checked; write "
+                "msgspec.Meta(...), or take a pydantic model"
+            )
+        _stored(hint, seen)
+
+
+def _has_fields(kind: Any) -> bool:
+    """Return whether msgspec reads a class by its fields."""
+    if not inspect.isclass(kind) or hasattr(kind, "model_validate"):
+        return False
+    is_marked = hasattr(kind, "__total__") or hasattr(kind, "_fields")  # TypedDict, NamedTuple
+    return is_marked or dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)
+
+
+def _notes(kind: Any) -> list[Any]:
+    """Return what `Annotated` says in a type and in its parts."""
+    own = list(get_args(kind)[1:]) if get_origin(kind) is Annotated else []
+    inner = get_args(kind)[:1] if own else get_args(kind)
+    return own + [note for part in inner for note in _notes(part)]
+
+
+def _is_foreign(note: Any) -> bool:
+    translated = _translated(note)
+    return bool(translated) and translated[0] is not note
+
+
 def _translated(note: Any) -> list[Any]:
     if _is_of(note, "pydantic", "FieldInfo"):
+        if not note.is_required() or any(getattr(note, name, None) for name in _NOT_OF_PARAMETERS):
+            raise TypeError(f"{note!r} says more than constraints, which would not be kept")
         return [each for inner in note.metadata for each in _translated(inner)]
     if _is_of(note, "annotated_types", *_BOUNDS):
         attribute, ours = _BOUNDS[type(note).__name__]
         return [msgspec.Meta(**{ours: getattr(note, attribute)})]
-    if getattr(note, "pattern", None) is not None and type(note).__module__.startswith("pydantic"):
+    if type(note).__module__.startswith("pydantic") and getattr(note, "__dict__", {}).keys() == {
+        "pattern"
+    }:
         return [msgspec.Meta(pattern=note.pattern)]
     if type(note).__module__.split(".")[0] in ("pydantic", "annotated_types"):
         raise TypeError(f"{note!r} would not be checked; check it in the function, or take a model")
     return [note]
-
-
-def _check_nested(kind: Any) -> None:
-    for part in get_args(kind):
-        if get_origin(part) is Annotated and any(
-            type(note).__module__.split(".")[0] in ("pydantic", "annotated_types")
-            for note in get_args(part)[1:]
-        ):
-            raise TypeError(f"{part!r} inside another type would not be checked; take a model")
-        if isinstance(get_origin(part), type) or get_origin(part) in (Union, types.UnionType):
-            _check_nested(part)
 
 
 def _is_of(note: Any, module: str, *names: str) -> bool:
@@ -75,8 +131,8 @@ def _is_of(note: Any, module: str, *names: str) -> bool:
 
 
 def _custom(info: msgspec.inspect.Type) -> list[Any]:
-    """The types, in this one, that msgspec leaves to us. Of a class of the user's it is none: its fields
-    are read when it is first used."""
+    """Return the types inside this one that msgspec leaves to us. Fields of classes are not among them:
+    msgspec reads them when it first uses the class."""
     match info:
         case msgspec.inspect.CustomType(cls):
             return [cls]

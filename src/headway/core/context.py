@@ -1,4 +1,4 @@
-"""`Context`: what a handler may know about the job it runs, and ask of its worker."""
+"""`Context`: the facts about a running job that its handler may use, and its requests to the worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ParamSpec, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from headway.core.config import DEFAULT_QUEUE
@@ -15,6 +15,8 @@ from headway.core.ids import new_id
 from headway.errors import ConfigError
 
 P = ParamSpec("P")
+H = TypeVar("H")
+H_co = TypeVar("H_co", covariant=True)
 Note = Callable[[dict[str, Any]], None]
 
 _LONGEST_NOTE = 1_000
@@ -22,21 +24,22 @@ _LONGEST_NOTE = 1_000
 log = logging.getLogger("headway.job")
 
 
-class Made(Protocol):
-    """A job that is ready to be made."""
+class CallOf(Protocol[H_co]):
+    """A call that is ready to be enqueued."""
 
     @property
     def job(self) -> Any: ...
+    def handle(self) -> H_co: ...
 
 
-class Enqueueable(Protocol[P]):
+class Enqueueable(Protocol[P, H_co]):
     """A task, a flow or a step, or one with the options of a call."""
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Made: ...
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> CallOf[H_co]: ...
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """Adds the job to every record, beside whatever `extra` the caller gives."""
+    """Adds the job to every record, in addition to the `extra` of the caller."""
 
     def process(
         self, msg: Any, kwargs: MutableMapping[str, Any]
@@ -47,7 +50,7 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
 
 @dataclass(slots=True)
 class Context:
-    """The job at hand. Annotate a task's first parameter with it and it is injected.
+    """The job that runs. Annotate a parameter of a task with it, best the first, and it is injected.
 
     >>> async def resize(ctx: Context, image: str) -> None:
     ...     await ctx.progress(50, "half way")
@@ -62,13 +65,13 @@ class Context:
     max_attempts: int
     headers: Mapping[str, str]
     deadline: datetime | None
-    """When the attempt times out, by this machine's clock; none without a timeout."""
+    """When the attempt times out, by this machine's clock. None without a timeout."""
     _note: Note = field(repr=False)
     _stopped: bool = field(default=False, repr=False)
     step: str = ""
-    """Of a flow; empty for a plain task."""
+    """The step of a flow. Empty for a plain task."""
     state: Any = None
-    """What the flow carries along, if it does; `flow.state(ctx)` is the same with its type."""
+    """The state of a flow, if it has one. `flow.state(ctx)` returns it with its type."""
     children: list[Any] = field(default_factory=list[Any], repr=False)
     """For the worker: the jobs made by `enqueue`."""
     _conn: Any = field(default=None, repr=False)
@@ -92,8 +95,8 @@ class Context:
     ) -> Context:
         """Return a context for a direct call of a task, in a test.
 
-        `conn` is what `ctx.conn` is; `on_progress` is told of progress. Jobs made by `ctx.enqueue` are
-        in `ctx.children`, and nowhere else.
+        `ctx.conn` returns `conn`. `on_progress` is called with progress. Jobs made by `ctx.enqueue` are
+        in `ctx.children` only.
 
         >>> Context.for_test(attempt=2).attempt
         2
@@ -116,15 +119,15 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether this attempt is to stop: cancelled, timed out, or no longer ours.
+        """Whether this attempt must stop: it was cancelled, it timed out, or its claim was lost.
 
-        Async handlers are cancelled besides; a plain function that runs long looks here.
+        An async handler is also cancelled. A plain function that runs for long should check this.
         """
         return self._stopped
 
     @property
     def logger(self) -> JobLogger:
-        """A logger whose records carry the job's id, task, attempt and queue."""
+        """A logger that adds the job's id, task, attempt and queue to its records."""
         extra = {
             "job_id": str(self.job_id),
             "task": self.task,
@@ -137,8 +140,8 @@ class Context:
     def conn(self) -> Any:
         """The connection whose transaction commits together with this attempt's success.
 
-        An `AsyncConnection` of psycopg in an async handler, a `Connection` in a plain one; only for
-        `transaction=True`.
+        It is a psycopg `AsyncConnection` in an async handler and a `Connection` in a plain one. Raise
+        ConfigError without `transaction=True`.
         """
         if self._conn is None:
             raise ConfigError(
@@ -146,21 +149,22 @@ class Context:
             )
         return self._conn
 
-    async def enqueue(self, task: Enqueueable[P], *args: P.args, **kwargs: P.kwargs) -> UUID:
-        """Makes a job that exists if, and only if, this attempt succeeds; its id.
+    async def enqueue(self, task: Enqueueable[P, H], *args: P.args, **kwargs: P.kwargs) -> H:
+        """Enqueue a job that exists if and only if this attempt succeeds. Return its handle, a `Job`.
 
-        `task` may have options: `await ctx.enqueue(welcome.using(delay="10m"), user_id=1)`.
+        `task` may have options: `await ctx.enqueue(welcome.using(delay="10m"), user_id=1)`. If another
+        job holds its unique key when the attempt succeeds, no job of this handle exists.
         """
         return self.enqueue_sync(task, *args, **kwargs)
 
-    def enqueue_sync(self, task: Enqueueable[P], *args: P.args, **kwargs: P.kwargs) -> UUID:
-        """As `enqueue`, for plain functions."""
-        made = task.call(*args, **kwargs).job
-        self.children.append(made)
-        return UUID(made.id)
+    def enqueue_sync(self, task: Enqueueable[P, H], *args: P.args, **kwargs: P.kwargs) -> H:
+        """Sync version of `enqueue`, for plain functions."""
+        call = task.call(*args, **kwargs)
+        self.children.append(call.job)
+        return call.handle()
 
     async def progress(self, percent: float, message: str = "") -> None:
-        """Say how far the job is; shown by `status()`, the command line and the dashboard."""
+        """Report how far the job is. `status()`, the command line and the dashboard show it."""
         self.progress_sync(percent, message)
 
     def progress_sync(self, percent: float, message: str = "") -> None:
@@ -169,7 +173,7 @@ class Context:
         self._note({"percent": share, "message": storable(str(message), _LONGEST_NOTE)})
 
     def lend(self, conn: Any) -> None:
-        """For the worker: the connection that `conn` is."""
+        """For the worker: set the connection that `conn` returns."""
         self._conn = conn
 
     def stop(self) -> None:

@@ -1,15 +1,14 @@
 """When a schedule is due: cron expressions, intervals and one-off times, each in its zone. Pure.
 
-What happens when the clocks are changed is one rule for each of two kinds of expression:
+There are two kinds of expression, each with one rule for daylight-saving changes:
 
-- One that **names times of day** (neither its minute nor its hour begins with `*`) happens once for each
-  time it names. A time that the clocks jump over happens at the first moment after the jump, several of
-  them as one; a time that comes twice happens the first time.
-- One that **repeats** (its minute or its hour begins with `*`) happens at every moment at which the
-  clocks show a time that fits: never while they jump, and both times where an hour comes twice.
+- An expression that **names times of day** (neither its minute nor its hour begins with `*`) is due once
+  for each time. A time inside a skipped hour is due at the first moment after the gap; several such
+  times are due once. A time that occurs twice is due the first time.
+- An expression that **repeats** (its minute or its hour begins with `*`) is due whenever the local time
+  matches. It is not due in a skipped hour, and is due both times in a repeated hour.
 
-Arithmetic is that of UTC. The library that reads expressions is only asked about stretches of time in
-which the clocks are not changed.
+Arithmetic is in UTC. The cron library only sees stretches of time in which the offset is constant.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from headway.core import clocks
+from headway.core import zones as clocks
 from headway.core.duration import seconds
 from headway.errors import ConfigError
 
@@ -42,39 +41,38 @@ _SHORT = {
 }
 _ZONED = re.compile(r"(?P<when>[^\[\]]*)(?:\[(?P<zone>[^\[\]]*)\])?")
 _RANGE_OF_ONE = re.compile(r"(?<![\w-])(\w+)-\1/0*[1-9]\d*(?![\w/])")
-"""`5-5/2` is 5; the library takes it for `5/2`, which is 5, 7, 9 and so on."""
+"""`5-5/2` means 5, but the library reads it as `5/2`: 5, 7, 9 and so on."""
 _LONGEST_TEXT = 200
-_EACH_MACHINE_S = ("localtime", "posixrules")
-"""Zones that are another one on another machine."""
+_MACHINE_ZONES = ("localtime", "posixrules")
+"""Zone names whose meaning differs from machine to machine."""
 _ZONE_WITHOUT_BRACKETS = re.compile(r"(?:CRON_)?TZ=|\s[A-Z][a-z]+/\w+$|\sUTC$")
 
 
 class Spec(ABC):
-    """A text that says when, read."""
+    """A parsed schedule text."""
 
     text: str
     zone: ZoneInfo
 
     @abstractmethod
     def next_after(self, moment: datetime, since: datetime) -> datetime | None:
-        """The first occurrence behind a moment, in UTC; none if there is none. `@every` counts from
-        `since`."""
+        """Return the first occurrence after a moment, in UTC, or None. `@every` counts from `since`."""
 
     @property
     def last(self) -> datetime | None:
-        """The only occurrence of a one-off time; none of what repeats."""
+        """The only occurrence of a one-off time; None for a schedule that repeats."""
         return None
 
     def moved(self, moment: datetime) -> bool:
-        """Whether this occurrence stands for a time that the clocks jumped over."""
+        """Return whether this occurrence replaces a local time that does not exist."""
         return False
 
     def between(self, after: datetime, until: datetime, since: datetime) -> Iterator[datetime]:
-        """Every occurrence behind `after`, up to and with `until`."""
+        """Yield every occurrence after `after`, up to and including `until`."""
         return takewhile(lambda moment: moment <= until, self.following(after, since))
 
     def following(self, after: datetime, since: datetime) -> Iterator[datetime]:
-        """Every occurrence behind `after`."""
+        """Yield every occurrence after `after`."""
         found = self.next_after(after, since)
         while found is not None:
             yield found
@@ -83,7 +81,7 @@ class Spec(ABC):
     def newest(
         self, count: int, after: datetime, until: datetime, since: datetime
     ) -> list[datetime]:
-        """The newest `count` of `between`, oldest first, without a walk through all of them."""
+        """Return the newest `count` of `between`, oldest first, without walking through all of them."""
         after, until, window = after.astimezone(UTC), until.astimezone(UTC), timedelta(minutes=1)
         while True:
             whole = window >= until - after
@@ -107,7 +105,7 @@ class Cron(Spec):
         moment = moment.astimezone(UTC)
         try:
             return self._repeated(moment) if self.repeats else self._named(moment)
-        except OverflowError:  # behind the last year there is
+        except OverflowError:  # after the last year that Python has
             return None
 
     def moved(self, moment: datetime) -> bool:
@@ -116,7 +114,7 @@ class Cron(Spec):
 
     def _named(self, moment: datetime) -> datetime | None:
         for shown in self._from(clocks.wall_time(moment, self.zone)):
-            # In an hour that comes for the second time, what it shows was there already.
+            # During the second pass of a repeated hour, this local time was due in the first.
             if (found := clocks.instant(shown, self.zone)) > moment:
                 return found
         return None
@@ -134,7 +132,7 @@ class Cron(Spec):
         return None
 
     def _from(self, shown: datetime) -> Iterator[datetime]:
-        """What clocks that are never changed show at each occurrence behind `shown`."""
+        """Yield the local time of each occurrence after `shown`, with a constant offset."""
         return CronSim(self.expression, shown)
 
 
@@ -163,7 +161,7 @@ class Once(Spec):
     zone: ZoneInfo
     at: datetime
     jumped: bool = False
-    """The time that it names does not exist."""
+    """The local time that it names does not exist."""
 
     @property
     def last(self) -> datetime | None:
@@ -178,7 +176,7 @@ class Once(Spec):
 
 @lru_cache(maxsize=1000)
 def parse(text: str) -> Spec:
-    """Reads when a schedule is due; ConfigError names the text and what is wrong with it.
+    """Parse a schedule text. Raise ConfigError with the text and the problem if it is invalid.
 
     >>> parse("0 8 * * 1-5[Europe/Berlin]").next_after(
     ...     datetime(2026, 3, 27, 12, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
@@ -191,7 +189,9 @@ def parse(text: str) -> Spec:
         )
     parts = _ZONED.fullmatch(text.strip())
     if parts is None or not parts["when"].strip() or len(text) > _LONGEST_TEXT:
-        raise ConfigError(f"schedule {text[:220]!r} is not like '0 8 * * *[Europe/Berlin]'")
+        raise ConfigError(
+            f"invalid schedule {text[:220]!r}; write it like '0 8 * * *[Europe/Berlin]'"
+        )
     when, zone = parts["when"].strip(), _zone(text, parts["zone"])
     if when.lower().startswith("@every"):
         return _every(text, when, parts["zone"])
@@ -209,7 +209,7 @@ def _cron(text: str, expression: str, zone: ZoneInfo) -> Cron:
     try:
         CronSim(expression, datetime(2000, 1, 1))
     except (CronSimError, ValueError, AssertionError) as error:
-        problem = str(error).lower() or "a field that cannot be read"
+        problem = str(error).lower() or "an invalid field"
         if _ZONE_WITHOUT_BRACKETS.search(expression):
             raise ConfigError(
                 f"schedule {text!r} has a zone without brackets; write it like '0 8 * * *[Europe/Berlin]'"
@@ -223,40 +223,33 @@ def _cron(text: str, expression: str, zone: ZoneInfo) -> Cron:
 
 
 _PROBLEMS = {"wrong number of fields": "the wrong number of fields"} | {
-    f"bad {field}": f"{words} that cannot be"
-    for field, words in {
-        "second": "a second",
-        "minute": "a minute",
-        "hour": "an hour",
-        "day-of-month": "a day of the month",
-        "month": "a month",
-        "day-of-week": "a day of the week",
-    }.items()
+    f"bad {field}": f"an invalid {field.replace('-', ' ')}"
+    for field in ("second", "minute", "hour", "day-of-month", "month", "day-of-week")
 }
 
 
 def _shortcut(text: str, when: str) -> str:
     if (found := _SHORT.get(when.lower())) is None:
         names = ", ".join(_SHORT)
-        raise ConfigError(f"schedule {text!r} is not known; there are {names} and '@every 90s'")
+        raise ConfigError(f"unknown schedule {text!r}; the names are {names} and '@every 90s'")
     return found
 
 
 def _every(text: str, when: str, zone: str | None) -> Every:
     if zone is not None:
         raise ConfigError(
-            f"schedule {text!r} counts elapsed time, which is the same everywhere; leave out the zone"
+            f"schedule {text!r} counts elapsed time, so it has no time zone; leave out the brackets"
         )
     length = seconds(when[len("@every") :].strip(), name=f"the interval of schedule {text!r}")
     if length < 1:
         raise ConfigError(
-            f"schedule {text!r} has an interval of less than a second; give it 1s or more"
+            f"schedule {text!r} has an interval of less than a second; use 1s or more"
         )
     return Every(text, ZoneInfo("UTC"), timedelta(seconds=length))
 
 
 def _moment(text: str, when: str, zone: ZoneInfo) -> tuple[datetime, bool]:
-    """When it is, and whether the clocks jump over the time that it names."""
+    """Return the moment, and whether the local time that the text names does not exist."""
     try:
         read = datetime.fromisoformat(when)
         if read.tzinfo is None:
@@ -265,11 +258,12 @@ def _moment(text: str, when: str, zone: ZoneInfo) -> tuple[datetime, bool]:
         found = read.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ConfigError(
-            f"schedule {text!r} is not a time like '2030-01-31T08:00:00[Europe/Berlin]'"
+            f"invalid time in schedule {text!r}; write it like '2030-01-31T08:00:00[Europe/Berlin]'"
         ) from None
     if "[" in text and clocks.offset_at(found, zone) != read.utcoffset():
         raise ConfigError(
-            f"schedule {text!r} has another offset than {zone.key} has then; leave one of them out"
+            f"schedule {text!r} has an offset that {zone.key} does not have at that time; "
+            "leave out the offset or the zone"
         )
     return found, False
 
@@ -278,10 +272,10 @@ def _zone(text: str, name: str | None) -> ZoneInfo:
     if name is None:
         return ZoneInfo("UTC")
     try:
-        if name not in _EACH_MACHINE_S:
+        if name not in _MACHINE_ZONES:
             return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         pass
-    close = get_close_matches(name, available_timezones() - {name, *_EACH_MACHINE_S}, 1, cutoff=0.7)
+    close = get_close_matches(name, available_timezones() - {name, *_MACHINE_ZONES}, 1, cutoff=0.7)
     hint = f"did you mean {close[0]}?" if close else "write it like Europe/Berlin"
     raise ConfigError(f"schedule {text!r} has an unknown time zone {name!r}; {hint}")

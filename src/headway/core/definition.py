@@ -1,4 +1,4 @@
-"""A handler as the engine knows it: a function, read once, with everything that follows from it."""
+"""A handler: a function with its options, its parameters, its keys and its steps. Read once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any, Literal
 from headway.core import batch, codec, keys
 from headway.core.batch import Batch
 from headway.core.config import STOP_GRACE, Retention, check_priority
-from headway.core.constraints import check_storable, stored_type
-from headway.core.context import Context
+from headway.core.constraints import check_default, check_storable, stored_type
 from headway.core.depends import Dependency
 from headway.core.duration import optional_seconds, seconds
+from headway.core.injection import Injected, check_providers, injected, is_unreadable
 from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
 from headway.core.names import check_name
 from headway.core.retry import Retry
-from headway.core.signature import annotation, dependencies
+from headway.core.signature import annotation, item_type
 from headway.errors import ConfigError, InvalidInput
 
 ExecutorKind = Literal["async", "thread", "process"]
@@ -31,11 +31,13 @@ RESERVED = frozenset({"self", "conn"})
 
 @dataclass(frozen=True)
 class Definition:
-    """A task's function and options, or those of a flow's step. Annotations are read on first use, so
-    that a module may name types that are defined further down."""
+    """A task's function and options, or those of a flow's step.
+
+    Annotations are read on first use, because a module may define types further down.
+    """
 
     name: str
-    """Of the task, or of the flow."""
+    """The name of the task, or of the flow."""
     function: Callable[..., Any] = field(repr=False)
     queue: str
     priority: int
@@ -47,19 +49,19 @@ class Definition:
     step: str = ""
     flow: Steps | None = field(default=None, repr=False)
     own: frozenset[str] = frozenset()
-    """The options that a step has of its own: they go before a call's, which go before the flow's."""
+    """The step's own options. They come before those of the call, which come before the flow's."""
     delay: Any = None
     transaction: bool = False
     key: Key | None = None
     limit: Limit | None = None
     unique: Unique | None = None
     keeps: Callable[[], Retention] = field(default=Retention, repr=False)
-    """How long its jobs are kept. Asked when it is needed: the app's part of it may be in a file."""
+    """Returns how long jobs are kept. It is called late, because the app's rules may be in a file."""
     dead_letter: str | None = None
     on_failure: str | None = None
     stop_grace: Any = STOP_GRACE
     batch: Batch | None = None
-    """The handler takes a list: a parameter and a result of each job in the call."""
+    """Set if the handler takes a list, with one item for each job, and returns a list."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "flow name" if self.flow else "task name")
@@ -81,8 +83,14 @@ class Definition:
             raise ConfigError(
                 f"{self.name} cannot be called for its own failures; name another task"
             )
-        if self.slots is not None and self.slots < 1:
-            raise ConfigError(f"slots {self.slots} of {self.handler} must be at least 1")
+        if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
+            raise ConfigError(
+                f"slots {self.slots!r} of {self.handler} must be at least 1, a whole number"
+            )
+        if not isinstance(self.transaction, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(
+                f"transaction={self.transaction!r} of {self.handler} must be True or False"
+            )
         if self.limit is not None and self.limit.key is not None and self.key is not None:
             raise ConfigError(
                 f"{self.handler} has a limit by key and a concurrency_key; leave out one of them"
@@ -105,12 +113,16 @@ class Definition:
                     f"parameter {parameter} of {self.handler} has no name of its own in a stored "
                     "call; use named parameters"
                 )
-            if parameter.name in RESERVED and not isinstance(parameter.default, Dependency):
-                raise ConfigError(f"{self.handler} cannot have a parameter named {parameter.name}")
+        if not RESERVED.isdisjoint(self._signature.parameters):
+            try:
+                _ = self.call_signature
+            except ConfigError as error:
+                if not is_unreadable(error):
+                    raise
 
     @cached_property
     def handler(self) -> str:
-        """What a worker knows it by: the task's name, or the flow's and the step's."""
+        """The name by which workers find it: the task's, or the flow's and the step's."""
         return f"{self.name}/{self.step}" if self.step else self.name
 
     @cached_property
@@ -130,26 +142,27 @@ class Definition:
         return seconds(self.stop_grace)
 
     @cached_property
-    def context_parameter(self) -> str | None:
-        """The name of the first parameter, if it is annotated `Context`; of a batch, `list[Context]`."""
-        first = next(iter(self._signature.parameters.values()), None)
-        if first is None:
-            return None
-        kind = annotation(self.function, first.name)
-        if self.batch is not None:
-            kind = batch.item_type(kind)
-        return first.name if kind is Context else None
+    def injected(self) -> Injected:
+        """The parameters that are not part of the call."""
+        return injected(self.function, self.handler, batch=self.batch is not None)
 
-    @cached_property
+    @property
+    def context_parameter(self) -> str | None:
+        """The parameter annotated `Context`; of a batch, `list[Context]`."""
+        return self.injected.context
+
+    @property
     def dependencies(self) -> dict[str, Dependency]:
-        return dependencies(self.function)
+        return self.injected.dependencies
 
     @cached_property
     def call_signature(self) -> inspect.Signature:
-        """The signature that callers of `enqueue` see."""
+        """The signature of `enqueue`."""
         hidden = {self.context_parameter, *self.dependencies}
         kept = [p for p in self._signature.parameters.values() if p.name not in hidden]
-        # A dependency may stand before a required parameter; among keywords order does not matter.
+        for name in RESERVED.intersection(p.name for p in kept):
+            raise ConfigError(f"{self.handler} cannot have a parameter named {name}")
+        # A dependency may stand before a required parameter. Keywords may be in any order.
         if any(
             a.default is not a.empty and b.default is b.empty and b.kind is b.POSITIONAL_OR_KEYWORD
             for a, b in pairwise(kept)
@@ -165,12 +178,13 @@ class Definition:
         for name, parameter in self.call_signature.parameters.items():
             default = codec.REQUIRED if parameter.default is parameter.empty else parameter.default
             kind = annotation(self.function, name)
-            fields[name] = (kind if self.batch is None else batch.item_type(kind), default)
+            fields[name] = (kind if self.batch is None else item_type(kind), default)
         try:
             stored = {
                 name: (stored_type(kind), default) for name, (kind, default) in fields.items()
             }
-            for name, (kind, _) in stored.items():
+            for name, (kind, default) in stored.items():
+                check_default(name, default)
                 check_storable(name, kind)
             return codec.Parameters(self.function.__name__, stored)
         except (TypeError, ValueError) as error:
@@ -179,35 +193,41 @@ class Definition:
             ) from error
 
     def check_parameters(self) -> None:
-        """Raise ConfigError if a parameter cannot be stored, as far as its type can be read by now: it
-        may be defined further down in the module."""
-        try:
-            _ = self.parameters
-        except NameError:
-            return
-        except ConfigError as error:
-            if isinstance(error.__cause__, TypeError | ValueError):
-                raise
+        """Raise ConfigError if a parameter can be neither stored nor injected.
+
+        A type that cannot be read by now is left for later: it may be defined further down.
+        """
+        for check in (self._check_injected, lambda: self.parameters):
+            try:
+                check()
+            except NameError:
+                continue
+            except ConfigError as error:
+                if not is_unreadable(error):
+                    raise
+
+    def _check_injected(self) -> None:
+        check_providers(self.handler, self.dependencies, batch=self.batch is not None)
 
     @cached_property
     def result(self) -> codec.Shape[Any]:
-        """Reads stored results back as what the function says it returns; of a flow, plainly: any of
-        its steps may end it."""
+        """Reads stored results as the type that the function returns. Results of a flow are plain values,
+        because any step may end it."""
         kind = Any if self.flow is not None else annotation(self.function, "return")
         try:
             return codec.Shape(kind if self.batch is None else batch.answer_type(kind))
-        except (TypeError, NameError):  # no type of JSON, or fields annotated for checkers only
+        except (TypeError, NameError):  # not a type of JSON, or fields with types for checkers only
             return codec.Shape(Any)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name; InvalidInput if they do not fit the signature."""
+        """Return the arguments of a call by name. Raise InvalidInput if they do not fit the signature."""
         try:
             return self.call_signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             raise InvalidInput(f"{self.handler}: {error}; it takes {self.call_signature}") from None
 
     def encode(self, arguments: Mapping[str, Any]) -> bytes:
-        """The stored form of a call; InvalidInput if a value does not fit its parameter."""
+        """Return a call as JSON. Raise InvalidInput if a value does not fit its parameter."""
         try:
             return self.parameters.encode(arguments)
         except InvalidInput as error:
@@ -219,23 +239,25 @@ class Definition:
             raise type(error)(f"{self.handler}: {error}") from error
 
     def key_of(self, key: Key | None, arguments: Mapping[str, Any]) -> str | None:
-        """The concurrency key of a call with these arguments."""
-        return None if key is None else keys.name(key.by, self._whole(arguments), "concurrency_key")
+        """Return the concurrency key of a call with these arguments."""
+        return (
+            None if key is None else keys.name(key.key, self._whole(arguments), "concurrency_key")
+        )
 
     def limit_key_of(self, arguments: Mapping[str, Any]) -> str | None:
-        """The key of a call under the handler's own limit; none if that is not by key."""
+        """Return the key of a call under the handler's limit, or None if that has no key."""
         if self.limit is None or self.limit.key is None:
             return None
         name = keys.name(self.limit.key, self._whole(arguments), "the key of a limit")
         return None if name is None else f"{self.handler}/{name}"
 
     def unique_of(self, unique: Unique | None, arguments: Mapping[str, Any]) -> str | None:
-        """The unique key of a call with these arguments."""
-        return None if unique is None else keys.name(unique.by, self._whole(arguments), "unique")
+        """Return the unique key of a call with these arguments."""
+        return None if unique is None else keys.name(unique.key, self._whole(arguments), "unique")
 
     @property
     def made_keys(self) -> list[str]:
-        """The keys that this code gives to a call, by their names in SQL: others cannot make them."""
+        """The keys that this code computes for a call, by their names in SQL. SQL callers cannot."""
         limited = self.limit is not None and self.limit.key is not None
         has = {
             "unique_key": self.unique is not None,
@@ -245,11 +267,10 @@ class Definition:
         return [name for name, given in has.items() if given]
 
     def check(self) -> None:
-        """Reads everything that is read lazily, so that a worker fails at its start if at all."""
-        _ = (self.parameters, self.dependencies, self.result)
+        """Raise ConfigError if something is wrong that is otherwise read on first use."""
+        _ = (self.parameters, self.result)
+        self._check_injected()
         self._check_chain()
-        if self.batch is not None:
-            batch.check_providers(self.handler, self.dependencies)
         if self.executor == "process" and not self.is_importable():
             raise ConfigError(
                 f"{self.handler} runs in a process, which cannot find it: {self.function.__module__} "
@@ -278,7 +299,7 @@ class Definition:
             ) from None
 
     def _whole(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments with the defaults of those left out, as a key's function is to see them."""
+        """Return the arguments, with the defaults of those left out, for the function of a key."""
         defaults = {
             name: parameter.default
             for name, parameter in self.call_signature.parameters.items()
@@ -296,18 +317,18 @@ class Definition:
 
 @dataclass(eq=False)
 class Steps:
-    """The steps of one flow, as far as they have been declared."""
+    """The steps of one flow that are declared so far."""
 
     flow: str
     state: codec.Shape[Any] | None = None
-    """How the state that the flow carries along is read; none if it carries none."""
+    """Reads the state of the flow. None if the flow has no state."""
     initial: Callable[[], Any] = dict
-    """Makes that state for a job that brings none."""
+    """Makes the state of a job that is enqueued without one."""
     key: Key | None = None
-    """The concurrency key of a job whose call brings none, for steps without a key of their own."""
+    """The concurrency key of a job that is enqueued without one, for steps without their own key."""
     steps: dict[str, Definition] = field(default_factory=dict[str, Definition])
     following: dict[str, Definition] = field(default_factory=dict[str, Definition])
-    """For a step of a chain, the one that takes its result."""
+    """The next step of each step in a chain, which takes its result."""
 
     def add(self, definition: Definition) -> None:
         if definition.step in self.steps:
@@ -317,13 +338,13 @@ class Steps:
         self.steps[definition.step] = definition
 
     def first(self) -> Definition:
-        """The step that the flow starts at: the first one declared."""
+        """Return the step that the flow starts at: the first one declared."""
         if not self.steps:
             raise ConfigError(f"flow {self.flow} has no steps yet; declare one with @flow.step")
         return next(iter(self.steps.values()))
 
     def initial_state(self) -> Any:
-        """The state of a job that brings none."""
+        """Return the state of a job that is enqueued without one."""
         try:
             return self.initial()
         except TypeError as error:
@@ -333,7 +354,7 @@ class Steps:
             ) from error
 
     def read_state(self, text: str | bytes) -> Any:
-        """A stored state as its type."""
+        """Return a stored state as its type. Raise InvalidInput if it does not fit."""
         assert self.state is not None, "only a flow that carries state gets here"
         try:
             return self.state.decode(text)
@@ -341,7 +362,7 @@ class Steps:
             raise InvalidInput(f"the state of flow {self.flow}: {error}") from error
 
     def write_state(self, state: Any, most_bytes: int) -> bytes:
-        """The stored form of a state, checked by reading it back as the next step will."""
+        """Return a state as JSON. It is read back, as the next step will read it."""
         what = f"the state of flow {self.flow}"
         try:
             encoded = codec.encode(state)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from headway.errors import ConfigError
 
 Duration = str | int | float | timedelta
-"""Accepted wherever a length of time is asked for; numbers are seconds."""
+"""A length of time. Numbers are seconds."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _UNITS["y"] = 365 * _UNITS["d"]
@@ -19,7 +19,7 @@ _LONGEST = timedelta(days=365 * 100).total_seconds()
 
 
 def seconds(value: Duration, *, name: str = "duration") -> float:
-    """Seconds of a duration; `name` is what the message calls it when it cannot be one.
+    """Return a duration in seconds. Raise ConfigError, which calls it `name`, if it is invalid.
 
     >>> seconds("1h30m"), seconds(2), seconds(timedelta(days=1))
     (5400.0, 2.0, 86400.0)
@@ -32,7 +32,7 @@ def seconds(value: Duration, *, name: str = "duration") -> float:
         case bool():
             raise ConfigError(_explain(value, name))
         case int() | float():
-            # Compared before it is converted: a whole number may be larger than any float.
+            # Compare before converting: a whole number may be larger than any float.
             total = math.inf if value > _LONGEST else float(value)
         case _:
             raise ConfigError(_explain(value, name))
@@ -46,7 +46,7 @@ def optional_seconds(value: Duration | None, *, name: str = "duration") -> float
 
 
 def in_words(total: float) -> str:
-    """A duration for people, in at most two units: "2m 5s".
+    """Return a duration for people, in at most two units: "2m 5s".
 
     >>> in_words(125), in_words(0.25), in_words(90000)
     ('2m 5s', '250ms', '1d 1h')

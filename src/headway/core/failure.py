@@ -1,9 +1,9 @@
-"""What is stored about a failure: an error envelope of plain JSON.
+"""The error envelope: the plain JSON that Headway stores about a failure.
 
     {"type": "module.Class" or one of the names below, "message": "...",
      "traceback": "...", "chain": [{"type": ..., "message": ...}, ...]}
 
-The names without a module are failures that no handler raised.
+Names without a module are failures that no handler raised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Envelope = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A job that failed: what `hw.failures()` yields and what an `on_failure` task is called with."""
+    """A failed job. `hw.failures()` yields it, and an `on_failure` task receives it."""
 
     job_id: UUID
     task: str
@@ -50,14 +50,14 @@ class Failure:
 
 
 def envelope(kind: str, message: str) -> Envelope:
-    """The envelope of a failure that is not an exception."""
+    """Return the envelope of a failure that is not an exception."""
     return {"type": kind, "message": storable(message, _LONGEST_MESSAGE)}
 
 
 def envelope_of(error: BaseException, kind: str | None = None) -> Envelope:
-    """The envelope of an exception, with its traceback and its chain of causes.
+    """Return the envelope of an exception, with its traceback and its chain of causes.
 
-    `kind` names the failure where it is not the handler's own exception but one of the above.
+    `kind`, one of the names above, replaces the type if the exception is not the handler's own.
     """
     return {
         "type": kind or _name(error),
@@ -110,7 +110,7 @@ def _causes(error: BaseException) -> list[BaseException]:
         following = current.__cause__ or (
             None if current.__suppress_context__ else current.__context__
         )
-        # By identity: an exception may have an __eq__ of its own.
+        # Compare by identity: an exception may define __eq__.
         if following is None or any(following is one for one in found):
             break
         found.append(following)
@@ -119,7 +119,7 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def storable(text: str, longest: int) -> str:
-    """Text that jsonb takes: no NUL, no lone surrogates; long text keeps its two ends."""
+    """Return text that jsonb accepts: no NUL, no lone surrogates. Long text keeps its two ends."""
     clean = text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
     if len(clean) <= longest:
         return clean

@@ -1,4 +1,4 @@
-"""What was found when something was looked at: fine, worth knowing, or wrong."""
+"""The result of one check: ok, worth a note, or wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Status = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at. A note is worth knowing; what is wrong keeps jobs from running."""
+    """The result of one check. A note is worth knowing; a wrong one keeps jobs from running."""
 
     about: str
     status: Status

@@ -1,4 +1,4 @@
-"""Which occurrences of a schedule to make jobs of, at a moment. Pure."""
+"""Which occurrences of a schedule become jobs at a given moment. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ CatchUp = Literal["skip", "one", "all"]
 Overlap = Literal["allow", "skip", "queue"]
 
 MISSED_AFTER = timedelta(seconds=60)
-"""An occurrence that is so old when it is looked at was missed; a younger one is only a little late."""
+"""An occurrence older than this when it is first seen was missed. A younger one is only late."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done about a schedule."""
+class FiringPlan:
+    """The jobs to make for a schedule, and when to return to it."""
 
     occurrences: list[datetime]
-    """To be made jobs of, oldest first."""
+    """The occurrences that become jobs, oldest first."""
     next_at: datetime | None
-    """The occurrence after those; none if there is none."""
+    """The occurrence after those, or None."""
     dropped_since: datetime | None
-    """The first of those that were missed and are not made up for."""
+    """The first occurrence that was missed and does not become a job, or None."""
 
 
 def plan(
@@ -37,16 +37,16 @@ def plan(
     ends: datetime | None,
     catch_up: CatchUp,
     most: int,
-) -> Plan:
-    """What to do at `now` about what is due behind `after`."""
-    now = max(now, after).astimezone(UTC)  # a clock that was set back undoes nothing
+) -> FiringPlan:
+    """Return the plan at `now` for the occurrences after `after`."""
+    now = max(now, after).astimezone(UTC)  # a clock that was set back must not undo anything
     until = now if ends is None else min(now, ends)
     late = max(after, now - MISSED_AFTER)
     first = spec.next_after(after, since)
     if first is None or first > min(late, until):
         made = list(spec.between(late, until, since))  # nothing was missed
     elif catch_up == "skip":
-        # Of those that are only late the newest, however many a minute has.
+        # Only the newest of the late ones, however many a minute has.
         made = spec.newest(1, late, until, since)
     else:
         made = spec.newest(most if catch_up == "all" else 1, after, until, since)
@@ -56,16 +56,16 @@ def plan(
     following = spec.next_after(now, since)
     if following is not None and ends is not None and following > ends:
         following = None
-    return Plan(made, following, dropped)
+    return FiringPlan(made, following, dropped)
 
 
 def jittered(name: str, occurrence: datetime, jitter: float) -> datetime:
-    """When a job of an occurrence may run: up to `jitter` seconds later, the same whoever asks."""
+    """Return when an occurrence's job may run: up to `jitter` seconds later, equal in all processes."""
     digest = blake2b(f"{name} {written(occurrence)}".encode(), digest_size=8).digest()
     share = int.from_bytes(digest, "big") / 2**64
     return occurrence + timedelta(seconds=jitter * share)
 
 
 def written(moment: datetime) -> str:
-    """A moment as headers and keys have it: 2026-03-29T06:00:00Z."""
+    """Return a moment as headers and keys contain it: 2026-03-29T06:00:00Z."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

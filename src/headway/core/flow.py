@@ -1,4 +1,4 @@
-"""Where a step of a flow goes next, and what that means for the job. Pure."""
+"""The next step of a flow, and the change that it makes to the job. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """Where a step goes: what `step.next(...)` and `step.after(delay, ...)` return."""
+    """The next step of a job. `step.next(...)` and `step.after(delay, ...)` return it."""
 
     step: Definition
     arguments: Mapping[str, Any]
@@ -23,7 +23,7 @@ class Next:
 
 @dataclass(slots=True)
 class Advance:
-    """The move of a job to a step, as it will be written."""
+    """The move of a job to a step, as the settler writes it."""
 
     step: str
     input: bytes
@@ -37,7 +37,7 @@ class Advance:
 
 
 def following(definition: Definition, returned: Any) -> Next | None:
-    """Where a step goes that returned this; none if the flow ends with it."""
+    """Return the step after one that returned this value, or None if the flow ends."""
     if isinstance(returned, Next):
         return returned
     flow = definition.flow
@@ -47,11 +47,11 @@ def following(definition: Definition, returned: Any) -> Next | None:
 
 
 def advance(here: Definition, to: Next, options: Mapping[str, Any]) -> Advance:
-    """The move from one step to another; `options` are those of the call that made the job."""
+    """Return the move from one step to another. `options` come from the call that made the job."""
     step = to.step
     if step.flow is None or step.flow is not here.flow:
         raise InvalidInput(
-            f"{here.handler} goes to {step.handler}, which is not a step of its flow; "
+            f"{here.handler} returned {step.handler}, which is not a step of its flow; "
             "enqueue another job instead"
         )
     key, limit, ordered = options.get("key") or (None, None, False)
@@ -76,7 +76,7 @@ def advance(here: Definition, to: Next, options: Mapping[str, Any]) -> Advance:
 
 
 def _chosen(option: str, step: Definition, options: Mapping[str, Any]) -> Any:
-    """The step's own, else the call's, else the flow's."""
+    """Return the step's own option, else the call's, else the flow's."""
     if option in step.own:
         return getattr(step, option)
     return options.get(option, getattr(step, option))

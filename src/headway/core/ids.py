@@ -1,7 +1,7 @@
 """The only maker of ids: UUIDv7, in order within a process.
 
-A job's id is made by the client before the row exists, so it is known before the commit and an
-enqueue whose reply was lost can be repeated (G3). Version 7 keeps index inserts at one end.
+The client makes a job's id before the row exists. So the id is known before the commit, and the client
+can repeat an enqueue whose reply was lost (G3). Version 7 keeps index inserts at one end.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _COUNTER_BITS = 12
 
 
 def new_id() -> UUID:
-    """A UUIDv7 greater than every one this process made before.
+    """Return a UUIDv7 that is greater than every one this process made before.
 
-    The 12 bits beside the timestamp count within a millisecond; when they run over, or when the
-    machine's clock steps back, the timestamp is carried on rather than repeated.
+    The 12 bits after the timestamp count within a millisecond. If they overflow, or if the machine's
+    clock steps back, the timestamp keeps growing, so no id repeats.
     """
     global _last
     with _lock:
@@ -32,5 +32,5 @@ def new_id() -> UUID:
 
 
 def new_nonce() -> str:
-    """A short random word, for telling one process's messages from another's."""
+    """Return a short random word that tells one process's messages from another's."""
     return secrets.token_hex(8)

@@ -1,9 +1,9 @@
-"""Keys of jobs: what may be there only once, and what may run only so many at a time. Pure."""
+"""Keys of jobs: unique keys, and concurrency keys that limit how many jobs run at once. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Protocol, cast
 
 from headway.core.duration import Duration, seconds
@@ -12,13 +12,13 @@ from headway.errors import ConfigError, InvalidInput
 
 
 class _OfTheFirst(Protocol):
-    """For type checkers, who want to know what `lambda tenant, **_: tenant` takes."""
+    """Tells type checkers what `lambda tenant, **_: tenant` takes."""
 
     def __call__(self, first: Any, /, **others: Any) -> str | None: ...
 
 
 By = str | _OfTheFirst | Callable[..., str | None]
-"""A key as it is, or a function of the call's arguments (by name) that returns it; none for no key."""
+"""A key, or a function of the call's arguments (by name) that returns a key, or None for no key."""
 
 Policy = Literal["skip", "replace", "reject"]
 Scope = Literal["unfinished", "waiting"]
@@ -28,76 +28,85 @@ _LARGEST_LIMIT = 32_000  # the column is a smallint
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A concurrency key: at most `limit` jobs of the same key run at once, anywhere in the fleet.
+    """A concurrency key: at most `limit` jobs with the same key run at once in the whole fleet.
 
-    `ordered` runs them one after another in the order in which they were enqueued, also through
-    retries: one that waits for its next attempt holds up those behind it.
+    `ordered` runs them one after another in the order in which they were enqueued. Retries keep the
+    order: a job that waits for its next attempt holds up the jobs after it.
 
     >>> Key(lambda account, **_: f"account-{account}", ordered=True).limit
     1
     """
 
-    by: By
+    key: By
+    _: KW_ONLY
     limit: int = 1
     ordered: bool = False
 
     def __post_init__(self) -> None:
-        check_by(self.by, "concurrency_key")
+        check_by(self.key, "concurrency_key")
         if isinstance(self.limit, bool) or not isinstance(self.limit, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"limit {self.limit!r} of a key must be a whole number")
         if not 1 <= self.limit <= _LARGEST_LIMIT:
             raise ConfigError(f"limit {self.limit} of a key must be from 1 to {_LARGEST_LIMIT}")
+        if not isinstance(self.ordered, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"ordered={self.ordered!r} of a key must be True or False")
         if self.ordered and self.limit != 1:
-            raise ConfigError("an ordered key runs one job at a time; leave its limit at 1")
+            raise ConfigError(
+                f"limit {self.limit} of an ordered key must be 1: it runs one job at a time"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A unique key: a second job of the same task and key is not made.
+    """A unique key: Headway does not make a second job of the same task and key.
 
-    `policy` says what becomes of the second: "skip" returns the job that is there, "replace" gives
-    that job its input, delay and priority, "reject" raises `KeyTaken`. The key is taken while the
-    job is `scope`: "unfinished", or "waiting" (until it is first claimed); or, with `period`, for so
-    long from its making, whatever becomes of it. Only a job that waits can be replaced.
+    `policy` says what happens instead. "skip" returns the existing job. "replace" gives the existing job
+    the new input, delay and priority. "reject" raises `KeyTaken`.
+
+    `scope` says how long a job holds its key: while it is "unfinished", or "waiting" (until its first
+    claim). With `period`, it holds the key for that time from its creation, even if it ends earlier.
+    Only a waiting job can be replaced.
 
     >>> Unique("nightly", policy="replace").scope
     'waiting'
     """
 
-    by: By
+    key: By
+    _: KW_ONLY
     policy: Policy = "skip"
     scope: Scope = "unfinished"
     period: Duration | None = None
 
     def __post_init__(self) -> None:
-        check_by(self.by, "unique")
+        check_by(self.key, "unique")
         if self.policy not in ("skip", "replace", "reject"):
             raise ConfigError(f"policy {self.policy!r} must be skip, replace or reject")
         if self.scope not in ("unfinished", "waiting"):
             raise ConfigError(f"scope {self.scope!r} must be unfinished or waiting")
         if self.period is not None:
             if seconds(self.period, name="period") <= 0:
-                raise ConfigError("the period of a unique key must be longer than nothing")
+                raise ConfigError(f"period {self.period!r} of a unique key must be more than 0")
             if self.policy == "replace":
                 raise ConfigError(
-                    "a unique key with a period cannot replace: its job may have ended"
+                    f"a unique key with period={self.period!r} cannot have policy 'replace', because "
+                    "its job may have ended; use skip or reject"
                 )
         if self.policy == "replace":
             object.__setattr__(self, "scope", "waiting")
 
 
 def as_key(value: By | Key | None) -> Key | None:
-    """A concurrency key as users may write it."""
+    """Return a concurrency key from any form that users may write."""
     return value if value is None or isinstance(value, Key) else Key(value)
 
 
 def as_unique(value: By | Unique | None) -> Unique | None:
-    """A unique key as users may write it."""
+    """Return a unique key from any form that users may write."""
     return value if value is None or isinstance(value, Unique) else Unique(value)
 
 
 def name(by: By, arguments: Mapping[str, Any], what: str) -> str | None:
-    """The key of one call; none if its function says so."""
+    """Return the key of one call, or None if its function returns None."""
     found: str | None = cast("Callable[..., str | None]", by)(**arguments) if callable(by) else by
     if found is None:
         return None
@@ -107,10 +116,10 @@ def name(by: By, arguments: Mapping[str, Any], what: str) -> str | None:
 
 
 def check_full_name(key: object) -> None:
-    """A key as it is kept: that of a limit has its handler before it."""
+    """Raise ConfigError if a stored key is invalid. The key of a limit begins with its handler."""
     if not is_printable(key, LONGEST_FULL_KEY):
         raise ConfigError(
-            f"key {str(key)[:220]!r} must be text of printable characters; `task/key` of a limit"
+            f"key {str(key)[:220]!r} must be printable text; write `task/key` for a key of a limit"
         )
 
 

@@ -1,4 +1,4 @@
-"""Limits of queues, tasks and keys: how many at once, and how many in a time. Pure."""
+"""Limits of queues, tasks and keys: how many run at once, and how many start per time. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _RATE = re.compile(
 )
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SMOOTH = 0.1
-"""A rate with no burst of its own may start what it earns in this many seconds at once: finer than
-that a worker cannot sleep."""
+"""A rate without a burst may start at once the jobs it earns in this many seconds. A worker cannot
+sleep for shorter times than that."""
 
 MOST = 1_000_000
 BY_LIMIT = 0
-"""The stored limit of a key that is subject to what is said of each key of its handler."""
+"""The stored limit of a key whose limit is that of each key of its handler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What must not be exceeded, anywhere in the fleet.
+    """A limit that holds in the whole fleet.
 
-    `concurrency` is how many run at once; `rate` how many start in a time, evenly spread, after a
-    pause up to `burst` at once. With `key`, a function of the call's arguments, each key has limits of
-    its own, and keys take turns: one with a million jobs does not hold up one with a single job.
+    `concurrency` is how many jobs run at once. `rate` is how many start per time, evenly spread; after a
+    pause, up to `burst` start at once. `key` is a function of the call's arguments: each key then has its
+    own limits, and keys take turns. A key with a million jobs does not hold up one with a single job.
 
     >>> Limit(concurrency=5, rate="100/min", burst=10).per_second
     1.6666666666666667
@@ -45,7 +45,7 @@ class Limit:
         _check_number(self.concurrency, "concurrency", least=0 if self.key is None else 1)
         _check_number(self.burst, "burst", least=1)
         if self.burst is not None and self.rate is None:
-            raise ConfigError("burst belongs to a rate; give rate=, too")
+            raise ConfigError(f"burst={self.burst} needs a rate; add rate=")
         if self.rate is not None:
             per_second(self.rate)
         if self.key is not None:
@@ -58,7 +58,7 @@ class Limit:
 
     @property
     def at_once(self) -> int | None:
-        """How many may start at once when none has started for long."""
+        """How many may start at once after a long pause."""
         rate = self.per_second
         if rate is None:
             return None
@@ -66,7 +66,7 @@ class Limit:
 
 
 def as_limit(value: object) -> Limit | None:
-    """The limit of a task as it was given."""
+    """Return the limit of a task. Raise ConfigError if it is not a Limit."""
     if value is None or isinstance(value, Limit):
         return value
     raise ConfigError(
@@ -75,23 +75,23 @@ def as_limit(value: object) -> Limit | None:
 
 
 def per_second(rate: str) -> float:
-    """Starts per second of a rate as people write it.
+    """Return the starts per second of a rate as people write it.
 
     >>> per_second("10/s"), per_second("90/min"), per_second("1/10s")
     (10.0, 1.5, 0.1)
     """
     found = _RATE.fullmatch(rate.strip().lower()) if isinstance(rate, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if found is None:
-        raise ConfigError(f"rate {rate!r} is not one; write it like '10/s', '100/min' or '1/10s'")
+        raise ConfigError(f"invalid rate {rate!r}; write it like '10/s', '100/min' or '1/10s'")
     count, time, unit = found.groups()
     span = float(time or 1) * _UNITS[unit[0]]
     if span <= 0 or not 1e-6 <= float(count) / span <= MOST:
-        raise ConfigError(f"rate {rate!r} must be between one in a week and a million in a second")
+        raise ConfigError(f"rate {rate!r} must be between one per week and a million per second")
     return float(count) / span
 
 
 def rate_in_words(rate: float) -> str:
-    """A rate for people, in the unit in which it is a whole number.
+    """Return a rate for people, in the unit in which it is a whole number.
 
     >>> rate_in_words(10.0), rate_in_words(100 / 60), rate_in_words(0.1)
     ('10/s', '100/min', '6/min')
@@ -103,7 +103,7 @@ def rate_in_words(rate: float) -> str:
 
 
 def in_words(concurrency: int | None, rate: float | None, burst: int | None) -> str:
-    """What a limit says, for people; nothing if there is none.
+    """Return a limit for people, or an empty text if nothing is limited.
 
     >>> in_words(5, 100 / 60, 10)
     '5 at once, 100/min in bursts of 10'

@@ -1,4 +1,4 @@
-"""Moments that people give: with a time zone, in years that PostgreSQL and Python share. Pure."""
+"""Checks of moments that users pass: a time zone, and a year that PostgreSQL and Python have. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LAST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def check_moment(value: datetime, name: str) -> datetime:
-    """Return a moment. Raise ConfigError if it has no time zone, or is not in the years 1 to 9999."""
+    """Return the moment. Raise ConfigError if it has no time zone or is not in the years 1 to 9999."""
     if not isinstance(value, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"{name}={value!r} is not a datetime")
+        raise ConfigError(f"{name}={value!r} is not a datetime; pass one with a time zone")
     if value.utcoffset() is None:
         raise ConfigError(f"{name}={value!r} has no time zone; give it one, e.g. tzinfo=UTC")
-    # Compared, not converted: the first and the last day of some zones cannot be converted.
+    # Compare without converting: Python cannot convert the first and last day in some zones.
     if not _FIRST <= value <= _LAST:
         raise ConfigError(f"{name}={value!r} must be in the years 1 to 9999, in UTC")
     return value

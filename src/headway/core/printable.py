@@ -1,24 +1,24 @@
-"""Text of others, safe for a terminal and for a log of lines."""
+"""Makes text from outside safe for terminals and line-based logs."""
 
 from __future__ import annotations
 
 import re
 
-# C0, DEL and C1; what turns the direction of writing; separators of lines; halves of a surrogate pair.
-_STEERS = re.compile(
+# C0, DEL and C1; direction marks; line separators; halves of a surrogate pair.
+_UNSAFE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _SPELLED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Return the text with every character that could steer a terminal, or begin a line, spelled out.
+    r"""Return the text with escapes for every character that could control a terminal or begin a line.
 
     >>> print(printable("a\x1b[31m\nb"), printable("a\n\u202eb", keep="\n"), sep=" | ")
     a\x1b[31m\nb | a
     \u202eb
     """
-    return _STEERS.sub(lambda found: found[0] if found[0] in keep else _spell(found[0]), text)
+    return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else _spell(found[0]), text)
 
 
 def _spell(char: str) -> str:

@@ -1,9 +1,9 @@
-"""When to try again, and after how long. Pure: chance is an argument."""
+"""Retry policies: which errors are retried, and after how long. Pure: chance is an argument."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, TypeGuard
 
 from headway.core.duration import Duration, seconds
@@ -13,7 +13,7 @@ Shape = Literal["exponential", "linear", "constant"]
 Backoff = Shape | Callable[[int], Duration]
 
 _SHAPES = ("exponential", "linear", "constant")
-_LARGEST_EXPONENT = 60  # 2**60 s is beyond every cap; more would overflow a float for nothing
+_LARGEST_EXPONENT = 60  # 2**60 s is longer than every cap; a larger exponent could overflow
 _MOST_ATTEMPTS = 32_000  # the column is a smallint
 _MOST_CRASHES = 1_000
 
@@ -22,21 +22,25 @@ _MOST_CRASHES = 1_000
 class Retry:
     """A retry policy: how many attempts, how far apart, and after which errors.
 
-    `max_attempts` counts the first run too. `backoff` is a shape or a function of the attempt that
-    failed (1 is the first); `base` and `cap` bound it, and `jitter` takes up to that share off each
-    delay. An error is tried again if it is one of `on` and none of `never`; both count subclasses.
+    `max_attempts` counts the first run too. `backoff` is a shape, or a function of the attempt that
+    failed (1 is the first). `base` is the first delay and `cap` the longest. `jitter` takes up to that
+    share off each delay. A job is retried after an error of `on` that is not one of `never`. Subclasses
+    count in both.
 
-    A job whose process died runs again in isolation, and does not lose an attempt. It fails after
+    A job whose process died runs again in isolation and does not lose an attempt. It fails after
     `max_crashes` crashes in a row.
+
+    The default goes on for hours, so that an outage at a provider does not fail every job.
 
     >>> Retry(max_attempts=3, jitter=0).delay(2, chance=0)
     2.0
     """
 
-    max_attempts: int = 5
+    max_attempts: int = 20
+    _: KW_ONLY
     backoff: Backoff = "exponential"
     base: Duration = "1s"
-    cap: Duration = "1m"
+    cap: Duration = "1h"
     jitter: float = 0.5
     max_crashes: int = 3
     on: tuple[type[BaseException], ...] = (Exception,)
@@ -58,7 +62,7 @@ class Retry:
                 f"backoff {self.backoff!r} must be one of {', '.join(_SHAPES)} or a function of "
                 "the attempt"
             )
-        if not 0 <= self.jitter <= 1:
+        if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
             raise ConfigError(f"jitter {self.jitter!r} must be between 0 and 1")
         for name, kinds in (("on", self.on), ("never", self.never)):
             if not isinstance(kinds, tuple) or not all(map(_is_exception, kinds)):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -70,15 +74,29 @@ class Retry:
                 "longer cap="
             )
 
+    @classmethod
+    def quick(cls) -> Retry:
+        """Return the short policy: 5 attempts within about 15 seconds.
+
+        >>> Retry.quick().max_attempts
+        5
+        """
+        return cls(max_attempts=5, cap="1m")
+
     def covers(self, error: BaseException) -> bool:
-        """Whether `error` is one to be tried again after."""
-        return isinstance(error, self.on) and not isinstance(error, self.never)
+        """Return whether the job is tried again after `error`.
+
+        A CancelledError counts as an Exception: a library may raise it, for a connection that was
+        closed. A job that the worker stopped does not get here.
+        """
+        tried = isinstance(error, self.on) or (_is_cancelled(error) and Exception in self.on)
+        return tried and not isinstance(error, self.never)
 
     def delay(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after `attempt` failed; `chance` is uniform in [0, 1).
+        """Return the seconds to wait after `attempt` failed. `chance` is uniform in [0, 1).
 
-        A jitter of 0.5 spreads the delay over 50 to 100 % of its target, so that what failed
-        together does not come back together. The cap holds for every shape.
+        A jitter of 0.5 spreads the delay over 50 to 100 % of its target. Jobs that failed together then
+        do not return together. The cap holds for every shape.
         """
         base, cap = seconds(self.base), seconds(self.cap)
         match self.backoff:
@@ -90,17 +108,16 @@ class Retry:
                 target = base
             case _:
                 wanted = self.backoff(attempt)
-                # A number may grow beyond what a duration can be; the cap comes first.
+                # A number may exceed the longest duration, so the cap comes first.
                 beyond = isinstance(wanted, int | float) and wanted > cap
                 target = cap if beyond else seconds(wanted, name="backoff")
         target = min(target, cap)
         return target * (1 - self.jitter) + target * self.jitter * chance
 
     def stored(self) -> dict[str, Any]:
-        """This policy as JSON, for a job that carries its own.
+        """Return this policy as JSON, for a job with a policy of its own.
 
-        Functions and exception classes live in code, not in rows: a policy that has them belongs on
-        the task.
+        Raise ConfigError if it has functions or exception classes: a row cannot hold them.
         """
         if callable(self.backoff) or self.on != (Exception,) or self.never:
             raise ConfigError(
@@ -116,12 +133,12 @@ class Retry:
         }
 
     def with_stored(self, stored: Mapping[str, Any]) -> Retry:
-        """The task's policy, with the numbers that the job brought along."""
+        """Return the task's policy with the numbers that are stored with the job."""
         return replace(self, **stored)
 
 
 def as_retry(value: object, what: str = "retry") -> Retry | None:
-    """Return a policy as users may write it: a number is that of attempts.
+    """Return the policy that a user wrote. A number is the number of attempts.
 
     >>> as_retry(3).max_attempts
     3
@@ -135,8 +152,17 @@ def as_retry(value: object, what: str = "retry") -> Retry | None:
     )
 
 
+def _is_cancelled(error: BaseException) -> bool:
+    # Known by its name: the core imports no event loop.
+    return any(kind.__name__ == "CancelledError" for kind in type(error).__mro__)
+
+
 def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) or _is_whole(value)
 
 
 def _is_exception(value: object) -> bool:

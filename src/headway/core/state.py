@@ -1,4 +1,4 @@
-"""The states of a job, the moves between them, and what always holds.
+"""The states of a job, the moves between them, and the invariants.
 
                         enqueue
             ┌──────────────┼──────────────┐
@@ -6,7 +6,7 @@
        SCHEDULED ──────────── promote ► READY ◄─────────────── revive ───────┐
             ▲   └ promote ► BLOCKED ──► │   ▲                                │
             │      (a key)  ▲      admit│   │                                │
-            │               └─ give way │   │                                │
+            │               └─ unadmit  │   │                                │
             │                         claim │                                │
             │                           ▼   │                                │
             └──── requeue (delay) ──  RUNNING ── requeue (now), rescue       │
@@ -18,9 +18,9 @@
                        (cancel, purge, expire: from SCHEDULED, READY, BLOCKED, WAITING)
 
 BLOCKED (waits for room under a key) and WAITING (a workflow waits for an event) are live states like
-SCHEDULED; cancel, purge and expire treat them alike, and transfer takes each to another queue as it
-is. A job with a key is never READY without room: where the diagram says READY, it goes to BLOCKED
-unless it holds some.
+SCHEDULED. Cancel, purge and expire treat all three alike, and transfer moves each to another queue
+without a change of state. A job with a key is never READY without room: where the diagram says READY,
+it becomes BLOCKED unless it holds room.
 
 Invariants, checked by the model after every command and cited in the SQL:
 
@@ -30,14 +30,14 @@ I3  The claim number grows with every claim and never repeats, through requeues,
     failovers that forgot some claims.
 I4  A write about a running job carries (id, claim number) and changes nothing unless both are
     current and the job is RUNNING.
-I5  An attempt is counted when it is claimed, and given back by a snooze, a return and a crash, which
-    is counted by itself. While it runs, 1 <= attempt; it never exceeds max_attempts.
-I6  What cannot run now is not READY: a SCHEDULED job becomes READY no earlier than its run_at.
+I5  A claim counts an attempt. A snooze, a return and a crash give it back; crashes have a count of
+    their own. While a job runs, 1 <= attempt; it never exceeds max_attempts.
+I6  A job that cannot run now is not READY: a SCHEDULED job becomes READY no earlier than its run_at.
 I7  A finished job keeps its input; a failed one keeps its error and a row for every attempt.
-I8  Nothing but a verdict, a cancellation (or a purge), an expiry or a rescue ends a job.
-I9  A job with a key that is READY or RUNNING holds room under it; so does an ordered one that waits
-    for its next attempt or step; no other does. No job is given room while as many as its limit
-    hold some. Room is given by `admit` alone.
+I8  Only a verdict, a cancellation (or a purge), an expiry or a rescue ends a job.
+I9  A job with a key holds room under it while it is READY or RUNNING. An ordered one also holds room
+    while it waits for its next attempt or step. No other job holds room. A key never has more holders
+    than its limit when room is given, and only `admit` gives room.
 
 Each move is one SQL file in `store/sql/moves`, and no other file writes `state`.
 """
@@ -48,7 +48,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """Where a job stands. The value is what the row holds; the name is what people see."""
+    """The state of a job. The row stores the value; people see the name."""
 
     READY = "r"
     SCHEDULED = "s"
@@ -85,7 +85,7 @@ class Move(Enum):
     FINISH = "finish"
     ADVANCE = "advance"
     ADMIT = "admit"
-    GIVE_WAY = "give_way"
+    UNADMIT = "unadmit"
     REQUEUE = "requeue"
     PROMOTE = "promote"
     CANCEL = "cancel"
@@ -107,12 +107,12 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     Move.FINISH: {State.RUNNING: _ENDS},
     Move.ADVANCE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.ADMIT: {State.BLOCKED: frozenset({State.READY})},
-    # Its queue or task is shut, and others of its key could run.
-    Move.GIVE_WAY: {State.READY: frozenset({State.BLOCKED})},
-    # To BLOCKED: what took a token of its key to run, and is to run again.
+    # The job's queue or task is paused, and other jobs with its key could run.
+    Move.UNADMIT: {State.READY: frozenset({State.BLOCKED})},
+    # To BLOCKED: the job used a token of its key, and needs another to run again.
     Move.REQUEUE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
     Move.PROMOTE: {State.SCHEDULED: frozenset({State.READY, State.BLOCKED})},
-    # A running job, and one that somebody has locked, is only asked to stop.
+    # A running job, or one that another transaction has locked, only gets a request to stop.
     Move.CANCEL: {
         **{state: frozenset({State.CANCELLED}) for state in _PARKED},
         State.RUNNING: frozenset({State.RUNNING}),
@@ -126,13 +126,13 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
         State.EXPIRED: _WAKES,
     },
     Move.PURGE: {state: frozenset({State.CANCELLED}) for state in _PARKED},
-    # In another queue.
+    # Only the queue changes.
     Move.TRANSFER: {state: frozenset({state}) for state in _PARKED},
 }
-"""For each move, the states it may start from and where it may lead. All other pairs change
-nothing; `tests/store/test_moves.py` runs every pair against PostgreSQL."""
+"""For each move, the states it may start from and where it may lead. All other pairs change nothing.
+`tests/store/test_moves.py` runs every pair against PostgreSQL."""
 
 
 def leads_to(move: Move, state: State | None) -> frozenset[State]:
-    """Where `move` may take a job in `state`; empty where it may not touch it."""
+    """Return the states to which `move` may take a job in `state`; empty if it may not change it."""
     return MOVES[move].get(state, frozenset())

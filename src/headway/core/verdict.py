@@ -1,4 +1,4 @@
-"""From what an attempt came to, to what becomes of the job. Pure.
+"""Turns the outcome of an attempt into a verdict about the job. Pure.
 
 The executor reports an `Outcome`; `decide` turns it into a `Verdict`; the settler writes it.
 """
@@ -18,21 +18,21 @@ from headway.errors import Fatal, Snooze
 Kind = Literal["succeed", "fail", "cancel", "advance", "retry", "snooze", "release"]
 
 
-# One or two of these are made for every job; frozen ones would take twice as long to make.
+# Every job makes one or two of these. A frozen dataclass takes twice as long to make.
 @dataclass(slots=True)
 class Returned:
-    """The handler returned; `result` is its value as JSON."""
+    """The handler returned. `result` is its value as JSON."""
 
     result: bytes
     carried: bytes | None = None
-    """A flow's state, if it is to be written."""
+    """A flow's state, if it must be written."""
     children: list[Any] | None = None
-    """Jobs that the handler made, to exist with its success."""
+    """Jobs that the handler enqueued. They exist if it succeeds."""
 
 
 @dataclass(slots=True)
 class Moved:
-    """The handler, a flow's step, returned where to go next."""
+    """The handler is a flow's step and returned the next step."""
 
     advance: Advance
     carried: bytes | None = None
@@ -41,14 +41,14 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The handler, or what prepares it, raised."""
+    """The handler, or its preparation, raised."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The attempt ended with no exception of the handler's to show for it."""
+    """The attempt ended without an exception from the handler."""
 
     error: Envelope
     again: bool
@@ -57,7 +57,7 @@ class Broke:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The handler was stopped on request: cancelled by someone, or by a worker shutting down."""
+    """The handler was stopped: the job was cancelled, or the worker shuts down."""
 
     by: Literal["cancel", "shutdown"]
 
@@ -67,7 +67,7 @@ Outcome = Returned | Moved | Raised | Broke | Stopped
 
 @dataclass(slots=True)
 class Verdict:
-    """What is to become of a job. `delay` counts for retry and snooze, in seconds."""
+    """The decision about a job after an attempt. `delay`, in seconds, applies to retry and snooze."""
 
     kind: Kind
     result: bytes | None = None
@@ -77,11 +77,11 @@ class Verdict:
     carried: bytes | None = None
     children: list[Any] | None = None
     crashed: bool = False
-    """Of a retry: the job's process died. It costs a crash, not an attempt."""
+    """The job's process died. The retry counts as a crash, not as an attempt."""
 
     @property
     def size(self) -> int:
-        """The bytes of what it stores, roughly."""
+        """About how many bytes it stores."""
         size = len(self.result or b"") + len(self.carried or b"")
         if self.advance is not None:
             size += len(self.advance.input)
@@ -102,9 +102,9 @@ def decide(
     chance: float,
     crashes: int = 0,
 ) -> Verdict:
-    """Return what becomes of a job whose `attempt` ended in `outcome`, after `crashes` in a row.
+    """Return the verdict for a job whose `attempt` ended in `outcome`, after `crashes` in a row.
 
-    Total: it answers for everything.
+    Total: there is a verdict for every outcome.
     """
     match outcome:
         case Returned(result, carried, children):
@@ -127,7 +127,7 @@ def decide(
 
 
 def _crashed(error: Envelope, policy: Retry, crashes: int, chance: float) -> Verdict:
-    """Return what becomes of a job that killed its process: that is counted by itself."""
+    """Return the verdict for a job that killed its process. Crashes are counted separately."""
     if crashes >= policy.max_crashes:
         return Verdict("fail", error=error)
     verdict = _after(error, True, policy, crashes, policy.max_crashes, chance)
@@ -143,8 +143,8 @@ def _after(
     try:
         return Verdict("retry", error=error, delay=policy.delay(attempt, chance))
     except BaseException as broken:
-        # A backoff function of the user's that raises must not lose the job: its error is kept, and
-        # the job fails rather than being tried at a moment nobody chose.
+        # The user's backoff function raised. That must not lose the job: it fails with both errors,
+        # because no delay for another attempt is known.
         why = failure.envelope_of(broken)
         note = f"{error.get('message', '')} (its backoff function raised {why['type']}: {why['message']})"
         return Verdict("fail", error=error | {"message": note})
@@ -153,5 +153,5 @@ def _after(
 def _snoozed(snooze: Snooze) -> Verdict:
     try:
         return Verdict("snooze", delay=seconds(snooze.delay, name="Snooze"))
-    except Exception as error:  # no duration, or a subclass that never said one
+    except Exception as error:  # an invalid delay, or a subclass that never set one
         return Verdict("fail", error=failure.envelope_of(error))

@@ -1,6 +1,7 @@
-"""What the clocks of a zone show, and when they are changed. Pure.
+"""Local times of a zone, and the moments at which its offset changes. Pure.
 
-Moments are in UTC here: Python's arithmetic with those of a zone is that of its clocks, changes and all.
+Moments are in UTC here, because Python's arithmetic in a zone is on local times and ignores changes of
+the offset.
 """
 
 from __future__ import annotations
@@ -10,34 +11,33 @@ from zoneinfo import ZoneInfo
 
 SECOND = timedelta(seconds=1)
 _STRIDE = timedelta(hours=6)
-"""No zone ever changed its offset and changed it back within this time."""
+"""No zone has ever changed its offset and changed it back within this time."""
 
 
 def wall_time(moment: datetime, zone: ZoneInfo) -> datetime:
-    """What the clocks of a zone show, to the second."""
+    """Return the local time of a zone, to the second."""
     return moment.astimezone(zone).replace(tzinfo=None, fold=0, microsecond=0)
 
 
 def offset_at(moment: datetime, zone: ZoneInfo) -> timedelta:
-    """How far the clocks of a zone are from UTC."""
+    """Return the offset of a zone from UTC."""
     return moment.astimezone(zone).utcoffset() or timedelta(0)
 
 
 def instant(shown: datetime, zone: ZoneInfo) -> datetime:
-    """When the clocks of a zone show a time for the first time; if they jump over it, the first moment
-    after the jump."""
+    """Return the first moment with this local time, or the end of the gap if the time does not exist."""
     found = shown.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if wall_time(found, zone) == shown.replace(microsecond=0):
         return found
-    # Read with the offset of after the jump it lies before it, with the one of before it behind it.
+    # Interpreted with the new offset the time falls before the gap, with the old offset after it.
     before = shown.replace(tzinfo=zone, fold=1).astimezone(UTC)
     change = first_change(zone, before, found)
     return found if change is None else change
 
 
 def first_change(zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
-    """The first moment behind `after`, up to and with `until`, from which another offset holds."""
-    if zone.utcoffset(None) is not None:  # it has one offset for all times
+    """Return the first moment after `after`, up to and including `until`, with another offset."""
+    if zone.utcoffset(None) is not None:  # the zone has a fixed offset
         return None
     offset, low = offset_at(after, zone), after.replace(microsecond=0)
     while low < until:
@@ -55,6 +55,6 @@ def first_change(zone: ZoneInfo, after: datetime, until: datetime) -> datetime |
 
 
 def is_twice(moment: datetime, zone: ZoneInfo) -> bool:
-    """Whether the clocks show the time of this moment twice on its day."""
+    """Return whether the local time of this moment occurs twice."""
     local = moment.astimezone(zone)
     return local.utcoffset() != local.replace(fold=1 - local.fold).utcoffset()

@@ -1,7 +1,7 @@
-"""`python -m headway.embedded [--root DIR]`: hold the server, with its address on standard output.
+"""`python -m headway.embedded [--root DIR]`: keep the server running and print its address.
 
-Ends at SIGINT or SIGTERM, or when standard input is a pipe and the other side closes it: a parent
-process that dies takes its hold with it.
+It ends at SIGINT or SIGTERM. If standard input is a pipe, it also ends when the other side closes it, so
+it ends with its parent process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _wait_for_the_end() -> None:
     signal.set_wakeup_fd(wake.fileno())
 
     def note(number: int, frame: FrameType | None) -> None:
-        """The wakeup descriptor has it already."""
+        """Do nothing: the wakeup descriptor already received the signal."""
 
     signal.signal(signal.SIGINT, note)
     signal.signal(signal.SIGTERM, note)
@@ -53,7 +53,7 @@ def _wait_for_the_end() -> None:
 
 
 def _stdin_is_a_pipe() -> bool:
-    # Not a terminal, where a background job may not read, nor /dev/null, always at its end.
+    # A background process may not read from a terminal, and /dev/null is always at its end.
     try:
         mode = os.fstat(0).st_mode
     except OSError:

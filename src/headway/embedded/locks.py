@@ -1,4 +1,4 @@
-"""Files locked with flock, in a way that neither a fork nor a deleted directory can spoil."""
+"""Files locked with flock. The locks survive forks and a deleted directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if sys.platform != "win32":
 
 
 class Lock:
-    """A lock on the file `path`, held from here to `release()` or to the end of this process.
+    """A lock on the file `path`, held until `release()` or the end of this process.
 
-    With `wait=False`, raises BlockingIOError if another holds it.
+    With `wait=False`, raise BlockingIOError if another process holds it.
     """
 
     def __init__(self, path: Path, *, shared: bool = False, wait: bool = True) -> None:
@@ -31,10 +31,11 @@ class Lock:
             except BaseException:
                 self.release()
                 raise
-            self.release()  # the directory was deleted while we waited: this file is nobody's now
+            self.release()  # the directory was deleted meanwhile, and this file with it: open the new one
 
     def release(self) -> None:
-        # Closed, never unlocked: an unlock would also take it from a child it was passed on to.
+        # Close the file and do not unlock it: an unlock would also release it in a child that inherited
+        # it.
         with _forking:
             if self in _held:
                 _held.remove(self)
@@ -53,7 +54,7 @@ class Lock:
 
 
 _held: set[Lock] = set()
-_forking = threading.Lock()  # so that no fork happens between opening a file and noting it
+_forking = threading.Lock()  # prevents a fork between opening a file and recording it
 
 
 def _open(lock: Lock, path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Who runs the server, and in which directories: simple for a user, careful for root."""
+"""The account that runs the server, and its directories. Root needs more care than a user."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 from headway.embedded.trust import check_data, check_directory
 from headway.errors import EmbeddedUnavailable
 
-# Root's own places, which every account can reach. Not /var/tmp: it is emptied after some weeks.
+# Directories of root that every account can reach. Not /var/tmp: it is emptied after some weeks.
 STATE = Path("/var/lib/headway")
 CACHE = Path("/var/cache/headway")
-# Fixed, and not $TMPDIR: processes with another environment must agree, and the path of a socket
-# has at most 107 bytes (103 on macOS).
+# Fixed, and not $TMPDIR: processes with different environments must agree on it, and the path of a
+# socket has at most 107 bytes (103 on macOS).
 SOCKETS = Path("/tmp")
 
 
 @dataclass(frozen=True)
 class Account:
-    """Whom the server runs as, in the words of `subprocess`; None is whoever we are."""
+    """The account of the server, as arguments of `subprocess`. None stands for the current account."""
 
     user: int | None = None
     group: int | None = None
@@ -38,7 +38,7 @@ class Account:
         return ["" if number is None else str(number) for number in (self.user, self.group)]
 
     def reaches(self, path: Path) -> bool:
-        """May this account enter every directory down to `path`, and enter or execute `path`?"""
+        """Return whether this account may enter every directory above `path`, and enter or execute it."""
         return self.user is None or all(self._may_enter(each) for each in (path, *path.parents))
 
     def _may_enter(self, path: Path) -> bool:
@@ -55,14 +55,14 @@ class Account:
 
 
 def choose_account(data: Path) -> Account:
-    """Return the account that the server on `data` runs as; EmbeddedUnavailable if we may not be it."""
+    """Return the account of the server on `data`. Raise EmbeddedUnavailable if it cannot be used."""
     if os.geteuid() != 0:
         if data.exists():
             check_data(data)
         return Account()
     if data.exists() and data.stat().st_uid != 0:
         return Account(data.stat().st_uid, data.stat().st_gid)
-    import pwd  # here: Windows has none
+    import pwd  # imported here because Windows does not have it
 
     try:
         nobody = pwd.getpwnam("nobody")
@@ -72,7 +72,7 @@ def choose_account(data: Path) -> Account:
 
 
 def make_home(root: Path, major: int) -> Path:
-    """The directory of everything about the server of `root`: that one, or where its link leads."""
+    """Return the directory of all files of the server of `root`: `root` itself, or its link's target."""
     root.parent.mkdir(parents=True, exist_ok=True)
     made = make_directory(root, 0o711 if os.geteuid() == 0 else 0o700)
     check_directory(root)
@@ -86,7 +86,7 @@ def make_home(root: Path, major: int) -> Path:
     if not link.is_symlink():
         if choose_account(data).reaches(root):
             return root
-        # A random name and not one made from the path: who deletes ./.headway wants to start anew.
+        # A random name, not one made from the path: a user who deletes ./.headway wants to start over.
         project = re.sub(r"[^A-Za-z0-9_-]", "_", root.parent.name)[:40]
         home = Path(tempfile.mkdtemp(prefix=f"{project}-", dir=make_common(STATE)))
         try:
@@ -97,12 +97,12 @@ def make_home(root: Path, major: int) -> Path:
                 raise
     home = link.resolve()
     check_directory(home)
-    # A link that was made by hand may lead anywhere: nothing to be changed there.
+    # A link that a user made may lead anywhere, so nothing is changed there.
     return make_common(home) if home.parent == STATE.resolve() else home
 
 
 def make_directory(path: Path, mode: int) -> bool:
-    """Create `path` with exactly `mode`, whatever the umask; leave one that exists as it is."""
+    """Create `path` with exactly `mode`, whatever the umask. Return false if it already exists."""
     try:
         path.mkdir(0o700)
     except FileExistsError:
@@ -116,17 +116,17 @@ def make_directory(path: Path, mode: int) -> bool:
 
 
 def make_common(place: Path) -> Path:
-    """`place`, for root: a directory of ours that every account may enter."""
+    """Create `place`, a directory of root's that every account may enter, and return it."""
     place.mkdir(parents=True, exist_ok=True)
-    place.chmod(0o755)  # each time: the one who made it may have been killed before this
+    place.chmod(0o755)  # each time: the process that created it may have been killed before this
     return place
 
 
 def socket_directory(data: Path, guard_fd: int, account: Account) -> Path:
-    """Where the server on `data` listens: the same at each start, hard to guess, free of remains.
+    """Return the socket directory of the server on `data`: the same at each start, and hard to guess.
 
-    The random part is kept in the guard file, so that it lives as long as the directory; the path
-    has its part too, so that the copy of a directory does not meet the original.
+    The random part is in the guard file, so it lives as long as the directory. The name also depends on
+    the path, so a copied directory does not use the socket of the original.
     """
     token = os.pread(guard_fd, 64, 0)
     if not token:
@@ -137,8 +137,10 @@ def socket_directory(data: Path, guard_fd: int, account: Account) -> Path:
     make_directory(place, 0o700)
     status = place.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (os.geteuid(), account.user):
-        raise EmbeddedUnavailable(f"{place} is not ours; remove it and try again")
+        raise EmbeddedUnavailable(
+            f"{place} belongs to another account or is not a directory; remove it and try again"
+        )
     if account.user is not None and status.st_uid != account.user:
         os.chown(place, account.user, 0)
-        place.chmod(0o750)  # the group is root's: it may come in even without CAP_DAC_OVERRIDE
+        place.chmod(0o750)  # the group is root's, so root may enter even without CAP_DAC_OVERRIDE
     return place

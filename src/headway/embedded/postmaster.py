@@ -1,4 +1,4 @@
-"""What a data directory tells about the server that runs on it, or ran on it last."""
+"""The server that runs on a data directory, or ran on it last, according to its files."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Postmaster:
 
     @property
     def dsn(self) -> str:
-        # With the port, lest PGPORT be taken for it.
+        # Name the port, so that PGPORT is ignored.
         return f"postgresql://postgres@/postgres?host={quote(self.socket_dir)}&port={self.port}"
 
     def serves(self, data: Path) -> bool:
-        """False if `data` is a copy, made while the original was in use."""
+        """Return whether the server runs on `data`, not on an original of which `data` is a copy."""
         try:
             return os.path.samefile(self.data, data)
         except FileNotFoundError:
             return False
 
     def answers(self) -> bool:
-        """Does anyone listen? A pid proves nothing: it may be reused, or a zombie's."""
+        """Return whether the server listens. A pid proves nothing: it may be reused, or a zombie's."""
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(5)
             try:
@@ -49,16 +49,16 @@ class Postmaster:
             except (FileNotFoundError, ConnectionRefusedError):
                 return False
             except (TimeoutError, BlockingIOError):
-                pass  # too busy to accept, but there
+                pass  # too busy to accept, but running
             return True
 
     def stop(self, data: Path) -> None:
-        """End a server whose watchdog was killed. Only for one that answers: the pid is its own."""
+        """Stop a server whose watchdog was killed. It must have answered: then the pid is its own."""
         for number in (signal.SIGINT, signal.SIGQUIT):
             try:
                 os.kill(self.pid, number)
             except ProcessLookupError:
-                return  # it ended by itself since it answered
+                return  # it has ended since it answered
             deadline = time.monotonic() + _STOP_TIMEOUT
             while time.monotonic() < deadline:
                 if Postmaster.read(data) is None or not self.answers():
@@ -67,10 +67,13 @@ class Postmaster:
 
 
 def clear_remains(data: Path, socket_dir: Path) -> None:
-    """Remove what a crash left and would prevent a start. Nobody listens, and we hold the guard."""
+    """Remove files of a crashed server that would prevent a start.
+
+    The caller holds the guard and knows that no server listens.
+    """
     for remains in socket_dir.glob(".s.PGSQL.*"):
         remains.unlink(missing_ok=True)
     if Postmaster.read(data) is None:
-        # Torn by a power cut. Not in general: a sound one leads PostgreSQL to the shared memory of
-        # a killed server, by which it knows that a process of that one is still at work.
+        # A power cut left an incomplete file. A complete one must stay: it leads PostgreSQL to the
+        # shared memory of a killed server, which shows whether a process of that server still runs.
         (data / "postmaster.pid").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Joining the server of a directory, or starting it. The protocol is in the package's docstring."""
+"""Joins the server of a directory, or starts it. The package's docstring has the protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import TracebackType
 
 from headway.embedded import watchdog
 from headway.embedded.binaries import Binaries, find_binaries, reachable
-from headway.embedded.cluster import PATIENCE, Home, create_data, data_directories, environment
+from headway.embedded.cluster import STEP_TIMEOUT, Home, create_data, data_directories, environment
 from headway.embedded.locks import Lock
 from headway.embedded.places import Account, choose_account, make_home, socket_directory
 from headway.embedded.postmaster import Postmaster, clear_remains
@@ -25,7 +25,7 @@ from headway.errors import EmbeddedUnavailable
 
 DEFAULTS = {"listen_addresses": "", "port": "5432", "max_connections": "200"}
 _LOG_LIMIT = 10_000_000
-_AGAIN_AFTER = 2.0
+_RESTART_INTERVAL = 2.0
 
 log = logging.getLogger("headway.embedded")
 
@@ -34,7 +34,7 @@ class EmbeddedServer:
     """A hold on the server of one directory: it runs at least until `close()`."""
 
     def __init__(self, dsn: str, data: Path, hold: Lock, join: Callable[[], object]) -> None:
-        """`join` starts the server if it does not run; it blocks."""
+        """`join` blocks, and starts the server if it does not run."""
         self.dsn = dsn
         self.data = data
         self._hold = hold
@@ -44,19 +44,19 @@ class EmbeddedServer:
         self._started_at = -math.inf
 
     def close(self) -> None:
-        """Let go. The server stops soon after, unless another hold is left."""
+        """Release the hold. The server stops soon after, unless another process holds it."""
         self._closed = True
         self._hold.release()
 
     def start_again(self) -> None:
-        """Start the server again if it has ended: killed, or out of disk. Do not wait for it.
+        """Start the server again if it has ended (killed, or out of disk space), without waiting.
 
-        It keeps its address and its data. Call this when it cannot be reached; a thread does the rest.
+        It keeps its address and its data. Call this when it cannot be reached. A thread does the work.
         """
         if self._closed or not self._starting.acquire(blocking=False):
             return
         try:
-            if time.monotonic() - self._started_at < _AGAIN_AFTER:
+            if time.monotonic() - self._started_at < _RESTART_INTERVAL:
                 return
             self._started_at = time.monotonic()
             threading.Thread(target=self._restart, name="headway-embedded", daemon=True).start()
@@ -67,14 +67,14 @@ class EmbeddedServer:
         with self._starting:
             try:
                 last = Postmaster.read(self.data)
-                # Without its data it would begin anew, with nothing in it and at another address.
+                # Without its data, a new and empty server would start at another address.
                 if self._closed or not self.data.exists() or (last is not None and last.answers()):
                     return
                 self._join()
             except (OSError, subprocess.SubprocessError, EmbeddedUnavailable) as error:
-                log.error("the embedded server has ended and cannot be started again: %s", error)
+                log.error("the embedded server has ended and did not start again: %s", error)
             else:
-                log.warning("the embedded server had ended; it was started again in %s", self.data)
+                log.warning("the embedded server had ended; started it again in %s", self.data)
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -91,21 +91,22 @@ class EmbeddedServer:
 def start(
     root: Path | str = ".headway", *, settings: Mapping[str, str] | None = None
 ) -> EmbeddedServer:
-    """Join the server whose data is kept in `root`, starting it first if it does not run.
+    """Join the server whose data is in `root`. Start it first if it does not run.
 
-    `settings` are PostgreSQL's own (`{"fsync": "off"}`); they apply if this call starts the server.
-    Blocks: about a second the very first time, a fraction of one later, next to nothing to join.
+    `settings` are PostgreSQL's own (`{"fsync": "off"}`). They apply if this call starts the server. The
+    call blocks: for about a second the first time, for less than that later, and hardly at all to join.
     """
     if sys.platform == "win32":
         raise EmbeddedUnavailable(
-            "the embedded server needs a Unix; install PostgreSQL and set HEADWAY_DATABASE_URL"
+            "the embedded server does not run on Windows; install PostgreSQL and set "
+            "HEADWAY_DATABASE_URL"
         )
     try:
         place = Path(root).absolute()
     except FileNotFoundError:
         raise EmbeddedUnavailable(
-            "the working directory has been deleted, and the embedded server keeps its data there; "
-            "change to another directory, or name a database in HEADWAY_DATABASE_URL"
+            "the working directory was deleted, and the embedded server keeps its data there; "
+            "change to another directory, or set HEADWAY_DATABASE_URL"
         ) from None
     binaries = find_binaries()
     try:
@@ -128,7 +129,7 @@ def start(
 
 
 def exists(root: Path | str) -> bool:
-    """Return whether `start` would find data in `root`. It looks, and makes nothing."""
+    """Return whether `start` would find data in `root`. Create nothing."""
     link = Path(root) / "elsewhere"
     homes = [Path(root), link.resolve()] if link.is_symlink() else [Path(root)]
     found = {data.name for home in homes for data in data_directories(home)}
@@ -136,26 +137,29 @@ def exists(root: Path | str) -> bool:
 
 
 def _mention_others(home: Home) -> None:
-    """Say that there are data of other major versions, whose jobs are out of sight."""
+    """Log a warning if there is data of other major versions, whose jobs this server does not see."""
     if others := [path for path in data_directories(home.root) if path != home.data]:
         log.warning(
-            "the embedded server uses %s; %s is of another version of PostgreSQL, and its jobs are not "
-            "seen here: set HEADWAY_PG_BIN to the programs of that version, or delete it",
+            "the embedded server uses %s and does not see the jobs in %s, which has data of another "
+            "version of PostgreSQL; set HEADWAY_PG_BIN to the programs of that version, or delete it",
             home.data,
             " and ".join(map(str, others)),
         )
 
 
 def _join_guarded(home: Home, binaries: Binaries, settings: Mapping[str, str]) -> Postmaster:
-    """As `_join`, for a client that holds `clients` already: the guard's holder never waits for that."""
+    """Take the guard and join, for a client that already holds `clients`.
+
+    The holder of the guard never waits for `clients`, so this cannot deadlock.
+    """
     with Lock(home.lock("guard")) as guard:
         return _join(home, binaries, settings, guard)
 
 
 def _join(home: Home, binaries: Binaries, settings: Mapping[str, str], guard: Lock) -> Postmaster:
-    """A server that is ready, with a watchdog that has seen us. The guard is held throughout."""
+    """Return a server that is ready and has a watchdog. The caller holds the guard throughout."""
     account = choose_account(home.data)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + STEP_TIMEOUT
     while time.monotonic() < deadline:
         last = Postmaster.read(home.data)
         running = last if last and last.answers() else None
@@ -164,7 +168,7 @@ def _join(home: Home, binaries: Binaries, settings: Mapping[str, str], guard: Lo
         except BlockingIOError:
             if running and running.status == "ready":
                 return running
-            time.sleep(0.01)  # its starter was killed, or it was: it is about to serve, or to end
+            time.sleep(0.01)  # the server or its starter was killed: it will soon be ready, or end
             continue
         with lease:
             programs = reachable(binaries, account)
@@ -173,14 +177,15 @@ def _join(home: Home, binaries: Binaries, settings: Mapping[str, str], guard: Lo
             socket_dir = socket_directory(home.data, guard.fd, account)
             if running and running.serves(home.data):
                 if running.socket_dir != str(socket_dir):
-                    return running  # started by hand, and not ours to stop
+                    return running  # a user started it, so it must not be stopped
                 running.stop(home.data)
             clear_remains(home.data, socket_dir)
             options = [f"--{name}={value}" for name, value in settings.items()]
             command = [f"{programs.bin}/postgres", f"-D{home.data}", *options, f"-k{socket_dir}"]
             _launch(home, command, account, socket_dir, lease, last)
     raise EmbeddedUnavailable(
-        f"the server in {home.data} neither started nor stopped in {PATIENCE:.0f} s; see {home.log}"
+        f"the server in {home.data} neither started nor stopped in {STEP_TIMEOUT:.0f} s; "
+        f"see {home.log}"
     )
 
 
@@ -192,7 +197,7 @@ def _launch(
     lease: Lock,
     last: Postmaster | None,
 ) -> None:
-    """Spawn a watchdog with a server, and wait for its word. The next look finds it, or is due."""
+    """Spawn a watchdog with a server, and wait until it is ready. The caller then checks again."""
     if home.log.exists() and home.log.stat().st_size > _LOG_LIMIT:
         home.log.replace(home.log.with_suffix(".log.1"))
     with open(open_own(home.log, os.O_RDWR | os.O_APPEND), "a+b") as log:
@@ -205,23 +210,24 @@ def _launch(
                 *command,
             ],
             cwd="/",
-            # The one pid that PostgreSQL takes for no rival, be it a zombie's or a stranger's now.
+            # PostgreSQL does not take this pid for a rival server. It may now be that of a zombie or of
+            # an unrelated process.
             env=environment() | ({"PG_GRANDPARENT_PID": str(last.pid)} if last else {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
             pass_fds=[lease.fd],
             start_new_session=True,
-            timeout=PATIENCE,
+            timeout=STEP_TIMEOUT,
         )
         if done.stdout == b"ready":
             return
         log.seek(begin)
-        said = log.read().decode(errors="replace").strip()
-    if "pre-existing shared memory block" in said:
-        time.sleep(0.1)  # a backend of a killed server is about to notice, and to end
+        output = log.read().decode(errors="replace").strip()
+    if "pre-existing shared memory block" in output:
+        time.sleep(0.1)  # a backend of a killed server still runs and will end soon
         return
     raise EmbeddedUnavailable(
         f"PostgreSQL did not start in {home.data}; the end of {home.log} is:\n"
-        + "\n".join(said.splitlines()[-20:])
+        + "\n".join(output.splitlines()[-20:])
     )

@@ -1,4 +1,7 @@
-"""What the server's directory must be: ours alone. Another account could lead us anywhere through it."""
+"""Checks that the server's directory belongs to this account alone.
+
+Another account that could write to it could redirect this process to any file.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +12,38 @@ from pathlib import Path
 
 from headway.errors import EmbeddedUnavailable
 
-_INSTEAD = "or name another directory in HEADWAY_LOCAL, or a database in HEADWAY_DATABASE_URL"
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has none, and no embedded server
+_INSTEAD = "or set HEADWAY_LOCAL to another directory, or set HEADWAY_DATABASE_URL"
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither this flag nor an embedded server
 
 
 def check_directory(path: Path) -> None:
-    """Raise EmbeddedUnavailable unless `path` is a directory of this account's, and its alone.
+    """Raise EmbeddedUnavailable unless `path` is a directory that belongs to this account alone.
 
-    A link to such a directory will do if this account or root made it.
+    A link to such a directory is accepted if this account or root made it.
     """
     if path.is_symlink():
         _check_owner(path, path.lstat(), (os.geteuid(), 0))
     status = path.stat()
     if not stat.S_ISDIR(status.st_mode):
         raise EmbeddedUnavailable(
-            f"{path} is not a directory, and the embedded server keeps its data there; "
+            f"{path} is not a directory, but the embedded server needs to keep its data there; "
             f"move it away, {_INSTEAD}"
         )
     _check_owner(path, status, (os.geteuid(),))
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise EmbeddedUnavailable(
             f"other accounts may write to {path} (mode {stat.S_IMODE(status.st_mode):04o}); "
-            f"see that all in it is yours and run `chmod go-w {path}`, {_INSTEAD}"
+            f"check that its content is yours and run `chmod go-w {path}`, {_INSTEAD}"
         )
 
 
 def check_data(path: Path) -> None:
-    """Raise EmbeddedUnavailable if the data in `path` is another account's."""
+    """Raise EmbeddedUnavailable if the data in `path` belongs to another account."""
     _check_owner(path, path.stat(), (os.geteuid(),))
 
 
 def open_own(path: Path, flags: int) -> int:
-    """Open a lock or a log, and make it if it is missing.
+    """Open a lock or a log. Create it if it is missing.
 
     Raise EmbeddedUnavailable if it is a link, or belongs to another account.
     """
@@ -50,7 +53,7 @@ def open_own(path: Path, flags: int) -> int:
         if error.errno != errno.ELOOP:
             raise
         raise EmbeddedUnavailable(
-            f"{path} is a link, and locks and logs of the embedded server never are; remove it"
+            f"{path} is a link, but locks and logs of the embedded server must be files; remove it"
         ) from None
     try:
         _check_owner(path, os.fstat(fd), (os.geteuid(),))
@@ -63,13 +66,13 @@ def open_own(path: Path, flags: int) -> int:
 def _check_owner(path: Path, status: os.stat_result, trusted: tuple[int, ...]) -> None:
     if status.st_uid not in trusted:
         raise EmbeddedUnavailable(
-            f"{path} belongs to {_name(status.st_uid)}, and this process runs as "
+            f"{path} belongs to {_name(status.st_uid)}, but this process runs as "
             f"{_name(os.geteuid())}; run as its owner, {_INSTEAD}"
         )
 
 
 def _name(user: int) -> str:
-    import pwd  # here: Windows has none
+    import pwd  # imported here because Windows does not have it
 
     try:
         return f"{pwd.getpwuid(user).pw_name!r}"

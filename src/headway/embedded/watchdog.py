@@ -1,12 +1,12 @@
-"""The detached process that starts the server, waits for its last client and stops it.
+"""The detached process that starts the server, waits for its last client to end and stops the server.
 
-Run as a script, by path and without site-packages, so that what sleeps in the background is small:
+It runs as a script, by path and without site-packages, so that the background process is small:
 
     watchdog.py CLIENTS GUARD DATA SOCKET_DIR USER GROUP COMMAND...
 
-It inherits the watchdog lock as an open file, says `ready` on standard output when the server
-accepts connections, and closes standard output without a word if the server dies before that.
-The protocol and its reasons are in the docstring of the package.
+It inherits the watchdog lock as an open file. It prints `ready` when the server accepts connections, or
+closes standard output without a word if the server dies before that. The docstring of the package has the
+protocol and its reasons.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from types import FrameType
 if sys.platform != "win32":
     import fcntl
 
-_LOG = 2  # the client opened the server's log as our standard error
+_LOG = 2  # the client passes the server's log as standard error
 _STOP_TIMEOUT = 60.0
 
 
 def pidfile(data: str | os.PathLike[str]) -> list[str]:
-    """The lines of postmaster.pid: pid, data, start, port, socket dir, address, memory, status.
+    """Return the lines of postmaster.pid: pid, data, start, port, socket dir, address, memory, status.
 
-    Raise PermissionError if neither the server's account, which owns the data, nor we made the file.
+    Raise PermissionError unless the file belongs to the owner of the data or to this account.
     """
     path = os.path.join(data, "postmaster.pid")
     try:
@@ -38,8 +38,8 @@ def pidfile(data: str | os.PathLike[str]) -> list[str]:
             wrote, owns = os.fstat(file.fileno()).st_uid, os.stat(data).st_uid
             if wrote not in (owns, os.geteuid()):
                 raise PermissionError(
-                    f"{path} belongs to user {wrote} and its directory to user {owns}, "
-                    "so that no server of this directory wrote it; remove it"
+                    f"{path} belongs to user {wrote} and its directory to user {owns}, so the server of "
+                    "this directory did not write it; remove it"
                 )
             return [line.strip() for line in file]
     except (FileNotFoundError, UnicodeDecodeError):
@@ -52,11 +52,11 @@ def _no_link(path: str, flags: int) -> int:
 
 def main(arguments: list[str]) -> None:
     clients_path, guard_path, data, socket_dir, user, group, *command = arguments
-    # Opened while the client still holds the guard: the same files that the client has locked.
+    # Open them while the client still holds the guard: these are the files that it has locked.
     clients = os.open(clients_path, os.O_RDWR | os.O_NOFOLLOW)
     guard = os.open(guard_path, os.O_RDWR | os.O_NOFOLLOW)
     if os.fork():
-        os._exit(0)  # no child of the client: it must neither reap us nor trip over us in wait()
+        os._exit(0)  # the watchdog must not be a child of the client, which would have to reap it
 
     server = subprocess.Popen(
         command,
@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _exit_with(server: subprocess.Popen[bytes], socket_dir: str) -> None:
-    # A thread and not SIGCHLD: a signal that comes just before flock() sleeps would be lost.
+    # A thread, not SIGCHLD: a signal that arrives just before flock() sleeps would be lost.
     server.wait()
     with contextlib.suppress(OSError):
         os.rmdir(socket_dir)
@@ -99,7 +99,7 @@ def _announce(server: subprocess.Popen[bytes], data: str) -> None:
         if lines[:1] == [str(server.pid)] and lines[7:8] == ["ready"]:
             break
         time.sleep(0.005)
-    with contextlib.suppress(BrokenPipeError):  # the client died: its lock is free, carry on
+    with contextlib.suppress(BrokenPipeError):  # the client died and its lock is free: go on
         os.write(1, b"ready")
     os.dup2(0, 1)
 

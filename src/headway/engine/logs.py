@@ -1,4 +1,4 @@
-"""Logs of a worker process: lines for people, or one JSON object each, with the job as fields."""
+"""The log format of a worker process: lines for people, or JSON objects, with the job as fields."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headway.core.printable import printable
 Format = Literal["text", "json"]
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; anything else was given as `extra` and is a field."""
+"""Attributes of every record. All others come from `extra` and are fields."""
 
 
 def set_up(level: str, format_: Format) -> None:
-    """Sends every record of this process to standard error."""
+    """Send every record of this process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if format_ == "json" else TextFormatter())
     root = logging.getLogger()
@@ -28,7 +28,7 @@ def set_up(level: str, format_: Format) -> None:
 
 
 def in_use() -> tuple[str, Format] | None:
-    """Return the level and the format if `set_up` has been called, for a process to do the same."""
+    """Return the level and format if `set_up` was called, so that a child process can do the same."""
     root = logging.getLogger()
     formatter = root.handlers[0].formatter if root.handlers else None
     if isinstance(formatter, JsonFormatter | TextFormatter):
@@ -54,20 +54,20 @@ class JsonFormatter(logging.Formatter):
         try:
             return codec.encode_document(entry)
         except (TypeError, ValueError):
-            # A field that is not JSON is shown as it would be printed; a log line is never lost.
+            # A field that is not JSON is shown by its repr, so that no log line is lost.
             return codec.encode_document({key: _plain(value) for key, value in entry.items()})
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger, message; and the job, where the message does not name it itself.
+    """Time, level, logger and message, and the job if the message does not name it.
 
-    Only a record begins a line: line breaks in a message are spelled out, tracebacks are indented.
+    Only a record begins a line: line breaks in a message are escaped, and tracebacks are indented.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        said = printable(record.getMessage())
-        line = f"{moment} {record.levelname:<7} {record.name}: {said}"
+        message = printable(record.getMessage())
+        line = f"{moment} {record.levelname:<7} {record.name}: {message}"
         found = {} if record.name == "headway.worker" else fields(record)
         if found:
             line += "  " + printable(" ".join(f"{name}={value}" for name, value in found.items()))
@@ -78,7 +78,7 @@ class TextFormatter(logging.Formatter):
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given with a record as `extra`."""
+    """Return the fields that were passed as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _OWN}
 
 

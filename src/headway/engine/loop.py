@@ -1,4 +1,4 @@
-"""Running a coroutine from sync code, on uvloop where it is installed."""
+"""Runs a coroutine from sync code, on uvloop if it is installed."""
 
 from __future__ import annotations
 

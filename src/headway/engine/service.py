@@ -1,8 +1,8 @@
 """One lifecycle for every loop of a worker.
 
-A service has one method, `turn`: do what is due, and say how long to rest. Starting, stopping, being
-woken and backing off from faults are here and nowhere else, so that no loop can spin during an
-outage or be lost to an exception.
+A service has one method, `turn`: do the work that is due, and return how long to rest. Only this module
+starts, stops and wakes loops and backs off from faults. So no loop can spin during an outage, and no
+exception can end one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from headway.core.clock import monotonic
-from headway.engine.track import Track
+from headway.engine.service_status import StatusTracker
 from headway.errors import DatabaseUnavailable, StandbyRefused
 
 log = logging.getLogger("headway.worker")
@@ -22,23 +23,25 @@ log = logging.getLogger("headway.worker")
 _FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 _CANCEL_AGAIN = 0.5
+_INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Service(ABC):
-    """A loop that turns until it is stopped."""
+    """A loop that runs until it is stopped."""
 
     waits_long = False
-    """Its turn lasts until something happens: stopping it means cancelling that."""
+    """Whether a turn lasts until something happens. Stopping the service then cancels the turn."""
 
-    def __init__(self) -> None:
-        self._woken = asyncio.Event()
+    def __init__(self, woken: asyncio.Event | None = None) -> None:
+        """`woken` wakes the service. Parts that are made before the service may hold it."""
+        self._woken = woken or asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause = _FIRST_PAUSE
         self._ending = asyncio.Event()
-        self.track = Track(self.name, waits_long=self.waits_long)
-        """How its turns go."""
+        self.track = StatusTracker(self.name, waits_long=self.waits_long)
+        """Records how its turns end."""
         self.turned_at = monotonic()
-        """When its last turn ended, well or not; before that, when it was made or started."""
+        """When its last turn ended, successfully or not. Before that, when it was created or started."""
 
     @property
     def stopping(self) -> bool:
@@ -46,18 +49,19 @@ class Service(ABC):
 
     @property
     def name(self) -> str:
-        return type(self).__name__.lower()
+        """The class's name in snake case: logs, metrics and health findings say `job_loop`."""
+        return _INNER_CAPITAL.sub("_", type(self).__name__).lower()
 
-    def tracks(self) -> list[Track]:
-        """All tracks of the service: one, unless parts of its turn may fail by themselves."""
+    def tracks(self) -> list[StatusTracker]:
+        """Return all tracks of the service: one, unless parts of its turn may fail separately."""
         return [self.track]
 
     @abstractmethod
     async def turn(self) -> float | None:
-        """Does what is due; returns the seconds to rest, none to rest until woken."""
+        """Do the work that is due. Return the seconds to rest, or None to rest until woken."""
 
     async def close(self) -> None:  # noqa: B027 - most services hold nothing
-        """Frees what the service holds; called once, after its last turn."""
+        """Release the resources of the service. Called once, after its last turn."""
 
     def start(self) -> None:
         assert self._task is None, f"{self.name} was started twice"
@@ -65,16 +69,16 @@ class Service(ABC):
         self._task = asyncio.create_task(self._run(), name=f"headway-{self.name}")
 
     def wake(self) -> None:
-        """Ends the rest, or makes sure that there is none after the turn under way."""
+        """End the rest. If a turn is running, another follows it without a rest."""
         self._woken.set()
 
     async def stop(self) -> None:
-        """Lets the turn under way finish (one that only waits is cancelled), and no other begin."""
+        """Let the current turn finish and start no other. Cancel a turn that only waits."""
         self._ending.set()
         self.wake()
         while self._task is not None and not self._task.done():
-            # Again and again: before Python 3.12 a cancellation that arrives together with what was
-            # waited for is lost (asyncio.wait_for, inside the driver).
+            # Repeat it: before Python 3.12 a cancellation that arrives together with the awaited result
+            # is lost (asyncio.wait_for, inside the driver).
             if self.waits_long:
                 self._task.cancel()
             await asyncio.wait([self._task], timeout=_CANCEL_AGAIN if self.waits_long else None)
@@ -95,7 +99,7 @@ class Service(ABC):
         try:
             rest = await self.turn()
         except (DatabaseUnavailable, StandbyRefused) as fault:
-            # A standby is what a failover looks like before it is over.
+            # During a failover the server may be a standby for a while.
             self.track.failed(fault, expected=True)
         except Exception as error:
             self.track.failed(error, expected=False)
@@ -103,14 +107,14 @@ class Service(ABC):
             self.track.works()
             self._pause = _FIRST_PAUSE
             return rest
-        # Jittered, so that a fleet does not come back to a recovering server as one.
+        # Jitter, so that the workers of a fleet do not all reconnect to a recovering server at once.
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ending.wait(), pause * random.uniform(0.5, 1.0))
         return 0
 
     async def _rest(self, seconds: float | None) -> None:
-        # A turn that asks for another at once has waited for the database: others had theirs meanwhile.
+        # A turn that returns 0 has waited for the database, so other tasks have had their chance to run.
         if seconds != 0 and not self.stopping:
             timer = (
                 None

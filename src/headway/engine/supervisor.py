@@ -1,8 +1,8 @@
-"""Several worker processes under one parent that starts the dead again and ends with the living.
+"""Several worker processes under one parent that restarts dead ones and ends after all have ended.
 
-Each worker holds the read end of a pipe, its leash, that nobody ever writes to. The write end is the
-supervisor's alone, so the kernel closes it when the supervisor ends in whatever way, SIGKILL
-included, and every worker sees the end of the pipe and drains.
+Each worker holds the read end of a pipe, its leash, to which nothing is ever written. Only the supervisor
+holds the write end. When the supervisor ends in whatever way, SIGKILL included, the kernel closes the
+pipe, and every worker notices that and drains.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from headway.engine.service import Service
 log = logging.getLogger("headway.supervisor")
 
 DRAINED = 10
-"""The exit code of a worker that was drained from afar: it is not to be started again."""
+"""The exit code of a worker that an operator drained. The supervisor does not start it again."""
 
 _QUICK = 10.0
-"""A worker that lived less than this died of its start, most likely, and would do so again."""
+"""A worker that lived for less than this most likely failed to start, and would fail again."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _AFTER_GRACE = 20.0
-"""What a worker may take to settle and close once its grace is over, before it is killed."""
+"""Seconds that a worker has after its grace to settle and close before it is killed."""
 
 
 class Supervisor:
@@ -38,33 +38,33 @@ class Supervisor:
     def __init__(
         self, command: Callable[[int, int], Sequence[str]], count: int, *, grace: float
     ) -> None:
-        """`command` makes a worker's command line from its leash and its own number."""
+        """`command` makes a worker's command line from its leash and its number."""
         self._command = command
         self._systemd = Systemd()
         self._count = count
-        self._patience = grace + _AFTER_GRACE
+        self._drain_timeout = grace + _AFTER_GRACE
         self._stopping = asyncio.Event()
         self._workers: set[Process] = set()
 
     async def run(self) -> int:
-        """Returns when every worker has ended: 0 if all of them drained, else 1."""
+        """Run until every worker has ended. Return 0 if all of them drained, else 1."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         theirs, ours = os.pipe()
         log.info("starting %d workers", self._count)
-        pulse = _Pulse(self._systemd, self._count)
-        pulse.start()
+        notifier = _SystemdNotifier(self._systemd, self._count)
+        notifier.start()
         try:
             keeping = [asyncio.create_task(self._keep(n, theirs)) for n in range(self._count)]
             return max(await asyncio.gather(*keeping))
         finally:
-            await pulse.stop()
+            await notifier.stop()
             os.close(ours)
             os.close(theirs)
 
     def stop(self) -> None:
-        """Has all workers drain; told again, they are told again, and wait for nobody."""
+        """Make all workers drain. A second call signals them again, and they stop at once."""
         if not self._stopping.is_set():
             log.info("draining %d workers", len(self._workers))
             self._systemd.stopping(f"draining {len(self._workers)} workers")
@@ -73,13 +73,13 @@ class Supervisor:
             _signal(worker, signal.SIGTERM)
 
     async def _keep(self, number: int, leash: int) -> int:
-        """Keeps one worker running; its exit code after the stop, 0 or 1."""
+        """Keep one worker running. Return its exit code after the stop, 0 or 1."""
         pause = 0.0
         while not self._stopping.is_set():
             began = monotonic()
             code = await self._one(leash, number)
             if code == DRAINED:
-                log.info("worker %d was drained from afar; it is not started again", number)
+                log.info("worker %d was drained by an operator; not starting it again", number)
                 return 0
             if self._stopping.is_set():
                 return 0 if code == 0 else 1
@@ -97,14 +97,14 @@ class Supervisor:
         return 0
 
     async def _one(self, leash: int, number: int) -> int:
-        """Runs one worker from its start to its end."""
-        # It is the supervisor that speaks with systemd.
+        """Run one worker from its start to its end. Return its exit code."""
+        # Only the supervisor talks to systemd.
         environment = {name: value for name, value in os.environ.items() if name not in NAMES}
         worker = await asyncio.create_subprocess_exec(
             *self._command(leash, number), pass_fds=[leash], env=environment
         )
         self._workers.add(worker)
-        if self._stopping.is_set():  # while it was being started
+        if self._stopping.is_set():  # a stop arrived while it was being started
             _signal(worker, signal.SIGTERM)
         log.info("worker process %d started", worker.pid)
         try:
@@ -115,7 +115,7 @@ class Supervisor:
             )
             stopping.cancel()
             if not ended.done():
-                await asyncio.wait([ended], timeout=self._patience)
+                await asyncio.wait([ended], timeout=self._drain_timeout)
             if not ended.done():
                 log.error("worker process %d did not drain; killing it", worker.pid)
                 _signal(worker, signal.SIGKILL)
@@ -124,8 +124,8 @@ class Supervisor:
             self._workers.discard(worker)
 
 
-class _Pulse(Service):
-    """Says to systemd that there is a supervisor, for as long as its loop turns."""
+class _SystemdNotifier(Service):
+    """Tells systemd that the supervisor is alive, for as long as its event loop runs."""
 
     def __init__(self, systemd: Systemd, count: int) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class Leash:
 
     @contextlib.contextmanager
     def watch(self, gone: Callable[[], None]) -> Generator[None]:
-        """Calls `gone` once when the supervisor is no more, for as long as the block lasts."""
+        """Call `gone` once if the supervisor ends during the block."""
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
@@ -162,7 +162,7 @@ class Leash:
 
 
 def _next_pause(pause: float, lived: float) -> float:
-    """How long to wait before the next start: nothing after a long life, ever longer after short ones.
+    """Return the seconds before the next start: 0 after a long life, longer after each short one.
 
     >>> _next_pause(0, lived=60), _next_pause(0, lived=1), _next_pause(20, lived=1)
     (0.0, 0.5, 30.0)

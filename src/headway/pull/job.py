@@ -1,4 +1,4 @@
-"""`PulledJob`: a job in the hands of a consumer that is no worker."""
+"""`PulledJob`: a job that a consumer has claimed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
+from headway._api.session import Session
 from headway.core import codec
 from headway.core.clock import monotonic
 from headway.core.duration import Duration, optional_seconds, seconds
 from headway.core.failure import storable
 from headway.errors import ConfigError, DatabaseUnavailable, Fatal, Snooze
-from headway.session import Session
-from headway.store import pulls, scripts
-from headway.store.pulls import PullRow
+from headway.store import scripts
 from headway.store.statement import Statement
+from headway.store.statements import pulls
+from headway.store.statements.pulls import PullRow
 
 log = logging.getLogger("headway.pull")
 
@@ -35,10 +36,10 @@ class PulledJob:
     ...     async with job:                         # completes it, or fails it if this raises
     ...         await work(job.input)
 
-    Each settling is true if it took effect; false means that the claim is not ours any more, and that
-    nothing was changed. In `async with` (or `with`), an exception fails the attempt and goes no
-    further: `Snooze` puts the job off, `Fatal` fails it for good. Cancelled or interrupted, it is given
-    back as it was.
+    A method that settles the job returns true if it took effect. False means that the claim is lost and
+    that nothing was changed. In `async with` (or `with`) an exception fails the attempt and is not raised
+    further: `Snooze` postpones the job, `Fatal` fails it for good. If the block is cancelled or
+    interrupted, the job is released.
     """
 
     id: UUID
@@ -51,18 +52,18 @@ class PulledJob:
     input: Any
     headers: dict[str, str] | None
     carried: Any
-    """The state of a flow that carries one."""
+    """The state that a flow carries."""
     key: str | None
     lease: float
-    """Seconds that it was claimed for."""
+    """Seconds for which it was claimed."""
     settled: bool = field(default=False, init=False)
-    """Whether anything was said of what is to become of it."""
+    """Whether one of the settling methods was called."""
     _session: Session = field(repr=False, kw_only=True)
     _fresh_until: float = field(repr=False, kw_only=True)
 
     @classmethod
     def of(cls, session: Session, row: PullRow, lease: float, asked_at: float) -> PulledJob:
-        """What was claimed by a call made at `asked_at`, by the monotonic clock."""
+        """Return the job of a claim that was sent at `asked_at`, by the monotonic clock."""
         return cls(
             row.id,
             row.claim,
@@ -81,58 +82,38 @@ class PulledJob:
         )
 
     @property
-    def lingered(self) -> bool:
-        """Half of its lease is gone."""
+    def half_spent(self) -> bool:
+        """Whether half of its lease is over."""
         return monotonic() > self._fresh_until
 
-    # -- settling ---------------------------------------------------------------------------------
-
     async def complete(self, result: Any = None) -> bool:
-        """It succeeded, with this result."""
-        return await self._run(self._complete(result))
-
-    def complete_sync(self, result: Any = None) -> bool:
-        """As `complete`."""
-        return self._run_sync(self._complete(result))
+        """Complete the job with this result. Return false if the claim was lost."""
+        return await self._settle(self._complete(result))
 
     async def fail(
         self, message: str | Exception, *, again: bool = True, delay: Duration | None = None
     ) -> bool:
-        """The attempt failed: it runs again while attempts are left, unless `again` is false."""
-        return await self._run(self._fail(message, again, delay))
+        """Fail the attempt. Return false if the claim was lost.
 
-    def fail_sync(
-        self, message: str | Exception, *, again: bool = True, delay: Duration | None = None
-    ) -> bool:
-        """As `fail`."""
-        return self._run_sync(self._fail(message, again, delay))
+        The job is retried while attempts are left, unless `again` is false. `delay` is the wait before
+        the retry.
+        """
+        return await self._settle(self._fail(message, again, delay))
 
     async def release(self) -> bool:
-        """Gives it back at once: it keeps its place, and the attempt does not count."""
-        return await self._run(pulls.release(self.id, self.claim))
-
-    def release_sync(self) -> bool:
-        """As `release`."""
-        return self._run_sync(pulls.release(self.id, self.claim))
+        """Give the job back. It keeps its place, and the attempt does not count."""
+        return await self._settle(pulls.release(self.id, self.claim))
 
     async def snooze(self, delay: Duration) -> bool:
-        """It runs again after `delay`, and the attempt does not count."""
-        return await self._run(self._snooze(delay))
-
-    def snooze_sync(self, delay: Duration) -> bool:
-        """As `snooze`."""
-        return self._run_sync(self._snooze(delay))
+        """Run the job again after `delay`. The attempt does not count."""
+        return await self._settle(self._snooze(delay))
 
     async def extend(self, lease: Duration | None = None) -> bool:
-        """Lengthens the lease, from now on, of this job and of those claimed with it. False means
-        stop: the claim is lost, or someone cancels the job."""
-        return await (await self._session.ready_client()).run(self._extend(lease))
+        """Extend the lease of this job and of those claimed with it, from now on.
 
-    def extend_sync(self, lease: Duration | None = None) -> bool:
-        """As `extend`."""
-        return self._session.client.run_sync(self._extend(lease))
-
-    # -- as a context -----------------------------------------------------------------------------
+        Return false if you must stop: the claim is lost, or the job is being cancelled.
+        """
+        return await self._session.run(self._extend(lease))
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,9 +121,67 @@ class PulledJob:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        if (statement := self._after(error)) is not None and not await self._settle(statement):
+        statement = self._after(error)
+        if statement is not None and not await self._settle_surely(statement):
             self._lost()
         return isinstance(error, Exception)
+
+    async def _settle_surely(self, statement: Statement[bool]) -> bool:
+        """Settle as soon as the database can be reached, so that a loop over jobs does not end.
+
+        If it is interrupted meanwhile, the job is left to its lease.
+        """
+        again = False
+        while True:
+            try:
+                return await self._settle(statement, again)
+            except DatabaseUnavailable as error:
+                again = True
+                log.warning("%s; job %s is settled once it can be reached again", error, self.id)
+                await asyncio.sleep(_PAUSE)
+
+    async def _settle(self, statement: Statement[bool], again: bool = False) -> bool:
+        self.settled = True
+        return await self._session.run(scripts.settle(statement, again))
+
+    # -- sync: generated by scripts/sync from the async methods; do not edit --
+
+    def complete_sync(self, result: Any = None) -> bool:
+        """Sync version of `complete`.
+
+        Complete the job with this result. Return false if the claim was lost.
+        """
+        return self._settle_sync(self._complete(result))
+
+    def fail_sync(
+        self, message: str | Exception, *, again: bool = True, delay: Duration | None = None
+    ) -> bool:
+        """Sync version of `fail`.
+
+        Fail the attempt. Return false if the claim was lost.
+        """
+        return self._settle_sync(self._fail(message, again, delay))
+
+    def release_sync(self) -> bool:
+        """Sync version of `release`.
+
+        Give the job back. It keeps its place, and the attempt does not count.
+        """
+        return self._settle_sync(pulls.release(self.id, self.claim))
+
+    def snooze_sync(self, delay: Duration) -> bool:
+        """Sync version of `snooze`.
+
+        Run the job again after `delay`. The attempt does not count.
+        """
+        return self._settle_sync(self._snooze(delay))
+
+    def extend_sync(self, lease: Duration | None = None) -> bool:
+        """Sync version of `extend`.
+
+        Extend the lease of this job and of those claimed with it, from now on.
+        """
+        return self._session.run_sync(self._extend(lease))
 
     def __enter__(self) -> Self:
         return self
@@ -150,35 +189,33 @@ class PulledJob:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> bool:
-        if (statement := self._after(error)) is not None and not self._settle_sync(statement):
+        statement = self._after(error)
+        if statement is not None and not self._settle_surely_sync(statement):
             self._lost()
         return isinstance(error, Exception)
 
-    async def _settle(self, statement: Statement[bool]) -> bool:
-        """As soon as the database can be reached: a loop over jobs does not end because it is away. One
-        that is interrupted meanwhile leaves the job to its lease."""
-        again = False
-        while True:
-            try:
-                return await self._run(statement, again)
-            except DatabaseUnavailable as error:
-                again = True
-                log.warning("%s; job %s is settled once it can be reached again", error, self.id)
-                await asyncio.sleep(_PAUSE)
+    def _settle_surely_sync(self, statement: Statement[bool]) -> bool:
+        """Sync version of `_settle_surely`.
 
-    def _settle_sync(self, statement: Statement[bool]) -> bool:
-        """As `_settle`."""
+        Settle as soon as the database can be reached, so that a loop over jobs does not end.
+        """
         again = False
         while True:
             try:
-                return self._run_sync(statement, again)
+                return self._settle_sync(statement, again)
             except DatabaseUnavailable as error:
                 again = True
                 log.warning("%s; job %s is settled once it can be reached again", error, self.id)
                 time.sleep(_PAUSE)
 
+    def _settle_sync(self, statement: Statement[bool], again: bool = False) -> bool:
+        self.settled = True
+        return self._session.run_sync(scripts.settle(statement, again))
+
+    # -- end of the generated methods --
+
     def _after(self, error: BaseException | None) -> Statement[bool] | None:
-        """What follows from the end of the block; nothing if the job was settled in it."""
+        """Return the statement that follows from the end of the block; None if the job is settled."""
         if isinstance(error, Exception) and not isinstance(error, Snooze):
             log.warning("job %s of %s failed", self.id, self.task, exc_info=error)
         if self.settled:
@@ -195,22 +232,10 @@ class PulledJob:
 
     def _lost(self) -> None:
         log.warning(
-            "job %s of %s was settled too late: its lease had ended, and another has it; "
-            "call extend while you work",
+            "job %s of %s was settled too late: its lease had ended; call extend while you work",
             self.id,
             self.task,
         )
-
-    # -- statements -------------------------------------------------------------------------------
-
-    async def _run(self, statement: Statement[bool], again: bool = False) -> bool:
-        self.settled = True
-        client = await self._session.ready_client()
-        return await client.play(scripts.settle(statement, again))
-
-    def _run_sync(self, statement: Statement[bool], again: bool = False) -> bool:
-        self.settled = True
-        return self._session.client.play_sync(scripts.settle(statement, again))
 
     def _complete(self, result: Any) -> Statement[bool]:
         encoded = codec.check_size(
@@ -236,11 +261,11 @@ class PulledJob:
 
 
 def check_lease(lease: Duration) -> float:
-    """A lease in seconds, as the functions in the database take it."""
+    """Return a lease in seconds. Raise ConfigError unless it is between a second and a day."""
     shortest, longest = _LEASES
     if not shortest <= (length := seconds(lease, name="lease")) <= longest:
         raise ConfigError(
-            f"lease {lease!r} is not between a second and a day; keep it short and call extend "
-            "while you work: after the lease another one gets the job"
+            f"lease {lease!r} is not between a second and a day; keep it short, and call extend "
+            "while you work"
         )
     return length

@@ -1,14 +1,14 @@
-"""Where an app's options come from: files, the environment, code and the command line.
+"""The sources of an app's options: files, the environment, code and the command line.
 
     defaults (core/config.py)
     < headway.toml, or [tool.headway] of pyproject.toml        files.py
     < its table [profiles.NAME], if $HEADWAY_ENV is NAME       files.py
-    < the environment, of which a .env file is a part          environment.py, dotenv.py
-    < code: Headway(...), and what a worker is called with
+    < the environment, including a .env file                   environment.py, dotenv.py
+    < code: Headway(...), and the arguments of a worker
     < the command line
 
-Field by field: what a higher layer does not say is the lower one's. `fields.py` finds the fields in
-the dataclasses of core/config.py, `kinds.py` reads values by their types, `layers.py` puts the layers
-together and knows of each value where it came from. Nothing is read before an app is used, and
-nothing is kept from one app for another.
+Layers combine field by field: a field that a layer does not set comes from the layer below. `fields.py`
+finds the fields in the dataclasses of core/config.py, `kinds.py` parses values by their types, and
+`layers.py` combines the layers and records the origin of each value. Headway reads nothing before an app
+is used, and apps share nothing that was read.
 """

@@ -1,13 +1,13 @@
 r"""A .env file: lines of NAME=value.
 
     # a comment
-    export HEADWAY_ENV=production          # `export` and a comment behind the value are left out
-    NAME='taken as it is'
+    export HEADWAY_ENV=production          # `export` and a comment after the value are left out
+    NAME='taken literally'
     NAME="with \n and \" in it, over
     several lines, and with ${OTHER} or ${OTHER:-a default}"
 
-Other programs have their variables in it too. What cannot be read is left out, and named only where a
-variable of Headway's is meant.
+The file may hold variables of other programs. A line that cannot be parsed is skipped; it is an error
+only if it sets a variable of Headway's.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from dataclasses import dataclass
 
 _LINE = re.compile(
     r"""^[^\S\n]*(?:export[^\S\n]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)[^\S\n]*=[^\S\n]*
-        (?: '(?P<single>[^']*)'            # as it is
-          | "(?P<double>(?:\\.|[^"\\])*)"  # with escapes
-          | (?P<bare>(?!['"])[^\n]*?)      # up to a comment
-        )
-        (?P<rest>[^\S\n]*(?:(?<=\s)\#[^\n]*)?)$""",
+        (?: (?: '(?P<single>[^']*)'              # literal
+              | "(?P<double>(?:\\.|[^"\\])*)"    # with escapes
+            ) [^\S\n]*(?:(?<=\s)\#[^\n]*)?
+          | (?P<bare>(?!['"])[^\n]*)             # perhaps with a comment
+        )$""",
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
 _NAME = re.compile(r"[^\S\n]*(?:export[^\S\n]+)?([A-Za-z_][A-Za-z0-9_.]*)[^\S\n]*=")
+_COMMENT = re.compile(r"(?<=\s)#")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -33,19 +34,22 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A variable of the file. Its value is none if the line cannot be read."""
+    """A variable of the file. Its value is None if the line cannot be parsed."""
 
     value: str | None
     line: int
 
 
 def parse(text: str, environment: Mapping[str, str]) -> dict[str, Entry]:
-    """The variables of a file; the last of a name counts. References find `environment` first."""
+    """Return the variables of a file. The last one of a name wins.
+
+    References look in `environment` first, then in the lines before.
+    """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     found: dict[str, Entry] = {}
-    at = 0
+    at, line, counted = 0, 1, 0
     while at < len(text):
-        line = text.count("\n", 0, at) + 1
+        line, counted = line + text.count("\n", counted, at), at
         if read := _LINE.match(text, at):
             found[read["name"]] = Entry(_value(read, found, environment), line)
             at = read.end()
@@ -62,7 +66,9 @@ def _value(read: re.Match[str], before: Mapping[str, Entry], environment: Mappin
     if read["double"] is not None:
         value = _ESCAPE.sub(lambda escaped: _ESCAPES.get(escaped[1], escaped[1]), read["double"])
     else:
-        value = read["bare"].strip()
+        comment = _COMMENT.search(read.string, *read.span("bare"))
+        end = read.end("bare") if comment is None else comment.start()
+        value = read.string[read.start("bare") : end].strip()
 
     def referred(reference: re.Match[str]) -> str:
         name, default = reference.groups()

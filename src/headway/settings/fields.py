@@ -1,4 +1,4 @@
-"""Every field that can be configured: found in the dataclasses that hold the defaults."""
+"""Every field that can be configured. They are the fields of the dataclasses that hold the defaults."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from headway.core.config import (
     AppOptions,
     HealthOptions,
     LogOptions,
-    Retention,
+    RetentionOptions,
     SupervisorOptions,
     WorkerOptions,
 )
-from headway.settings.kinds import Kind, kind_of
+from headway.settings.kinds import SettingKind, kind_of
 
 PREFIX = "HEADWAY_"
 PROFILES = "profiles"
 
 SECTIONS: Mapping[str, type] = {
     "": AppOptions,
-    "retention": Retention,
+    "retention": RetentionOptions,
     "worker": WorkerOptions,
     "supervisor": SupervisorOptions,
     "log": LogOptions,
@@ -38,32 +38,32 @@ _MEANT = {
     "database": "database_url",
     "db_url": "database_url",
 }
-"""What people call things elsewhere."""
+"""Names of settings in other libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: where it is, what may be in it, and what is in it if nobody says."""
+    """One field: its section, name, kind of value and default."""
 
     section: str
     name: str
-    kind: Kind
+    kind: SettingKind
     default: Any
 
     @property
     def key(self) -> str:
-        """In a file: `worker.concurrency`."""
+        """The name in a file: `worker.concurrency`."""
         return f"{self.section}.{self.name}" if self.section else self.name
 
     @property
     def variable(self) -> str:
-        """In the environment: `HEADWAY_WORKER__CONCURRENCY`."""
+        """The name in the environment: `HEADWAY_WORKER__CONCURRENCY`."""
         return PREFIX + self.key.replace(".", "__").upper()
 
 
 @cache
 def fields() -> Mapping[str, Field]:
-    """All fields by their keys, in the order in which they are shown."""
+    """Return all fields by their keys, in the order in which they are shown."""
     found = [
         Field(section, field.name, kind_of(hints[field.name]), _default(field))
         for section, options in SECTIONS.items()
@@ -74,7 +74,7 @@ def fields() -> Mapping[str, Field]:
 
 
 def suggestion(section: str, name: str) -> str:
-    """What to write instead of a key that does not exist."""
+    """Return advice for a key that does not exist."""
     plain = name.lower().replace("-", "_")
     here = [field.name for field in fields().values() if field.section == section]
     if not section:
@@ -85,12 +85,12 @@ def suggestion(section: str, name: str) -> str:
     if elsewhere := [field.key for field in fields().values() if field.name == plain]:
         return f"did you mean {' or '.join(elsewhere)}?"
     if not section and plain == "tool":
-        return "leave out tool.headway here, it is for pyproject.toml"
-    return f"{f'[{section}]' if section else 'it'} takes {in_order(here)}"
+        return "leave out tool.headway here; it belongs in pyproject.toml"
+    return f"{f'the settings of [{section}]' if section else 'the settings'} are {in_order(here)}"
 
 
 def in_order(names: Iterable[str]) -> str:
-    """Names for a message."""
+    """Return names in order, for a message."""
     return ", ".join(sorted(names))
 
 

@@ -1,8 +1,8 @@
-"""headway.toml and pyproject.toml: finding the one that counts, and what it says.
+"""headway.toml and pyproject.toml: finding the right one and reading it.
 
-The nearest directory, from the working directory upwards, that has a headway.toml or a pyproject.toml
-with [tool.headway] in it. $HEADWAY_CONFIG names a file instead. A file that is found and belongs to
-another account is refused: anybody can put one above the working directory.
+The search goes from the working directory upwards, to the nearest directory that has a headway.toml or a
+pyproject.toml with [tool.headway]. $HEADWAY_CONFIG names a file instead. A file that the search finds and
+that belongs to another account is refused: anybody can put one above the working directory.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _IN_SHARED = "tool.headway"
 _DEEPEST = 20
 
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {"production": {"embedded": False}}
-"""Profiles that are there without a table, and what they say before it is asked."""
+"""Profiles that need no table, with their settings. A table of that name overrides them."""
 
 _inherited: Path | None = None
 
 
 def look_from(directory: Path | None) -> None:
-    """In a process that a worker started: looks where the worker did, wherever it has gone since."""
+    """Start the search in this directory: a child process finds the same files as its worker did."""
     global _inherited
     _inherited = directory
 
 
 def working_directory() -> Path | None:
-    """Where the search begins; none if the directory is no more."""
+    """Return the directory where the search begins, or None if it was deleted."""
     try:
         return _inherited or Path.cwd()
     except OSError:
@@ -47,7 +47,7 @@ def working_directory() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A field, and what a file says about it."""
+    """A field and its value in a file."""
 
     field: Field
     value: Any
@@ -56,21 +56,21 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file's table. Its names in messages begin with `prefix`."""
+    """A file's table. In messages, its names begin with `prefix`."""
 
     path: Path
     table: Mapping[str, Any]
     prefix: str = ""
     trusted: int | None = None
-    """The account that owns it, if someone has named the file: a .env file of that account counts too."""
+    """The owner of a file that the user named. A .env file of that account is trusted, too."""
 
     def given(self) -> list[Given]:
-        """What it says for every profile."""
+        """Return the settings outside profiles."""
         rest = {key: value for key, value in self.table.items() if key != PROFILES}
         return list(self._fields(rest, self.prefix))
 
     def profiles(self) -> dict[str, list[Given]]:
-        """What it says for each of its profiles. All of them are checked, whichever is asked for."""
+        """Return the settings of each profile. All profiles are checked, not only the requested one."""
         profiles = self.table_of(PROFILES, self._name(PROFILES))
         found: dict[str, list[Given]] = {}
         for name, value in profiles.items():
@@ -79,13 +79,13 @@ class File:
         return found
 
     def profile(self, wanted: Variable) -> list[Given]:
-        """What it says for the profile that was asked for."""
+        """Return the settings of the requested profile. Raise ConfigError if it does not exist."""
         if wanted.text in (profiles := self.profiles()) or wanted.text in BUILT_IN:
             return profiles.get(wanted.text, [])
-        known = f"it has {in_order(profiles)}" if profiles else "it has none"
+        known = f"its profiles are {in_order(profiles)}" if profiles else "it has no profiles"
         table = self._name(PROFILES, wanted.text)
         raise wanted.origin.refuse(
-            wanted.text, f"is no profile of {self.path}; {known}; add a table [{table}]"
+            wanted.text, f"is not a profile of {self.path}; {known}; add a table [{table}]"
         )
 
     def _fields(self, table: Mapping[str, Any], prefix: str) -> Iterator[Given]:
@@ -101,13 +101,13 @@ class File:
         field = fields().get(_join(section, key))
         if field is None:
             raise ConfigError(
-                f"{self.path}: there is no setting {name} (= {shown(key, value)}); "
+                f"{self.path}: unknown setting {name} (= {shown(key, value)}); "
                 f"{suggestion(section, key)}"
             )
         return Given(field, value, Origin("file", str(self.path), name))
 
     def table_of(self, key: str, name: str) -> Mapping[str, Any]:
-        """The table at a key, empty if there is none; `name` is what a message calls it."""
+        """Return the table at a key, or an empty one. Error messages call it `name`."""
         return self._check_table(self.table.get(key, {}), name)
 
     def _check_table(self, value: Any, name: str) -> Mapping[str, Any]:
@@ -121,13 +121,17 @@ class File:
 
 
 def find_file() -> tuple[File | None, list[str]]:
-    """The file that counts, if there is one, and what is worth saying about the search."""
+    """Return the configuration file, or None, and notes about the search."""
     notes: list[str] = []
     if (named := configuration_file()) is not None:
-        path = (working_directory() or Path()) / Path(named).expanduser()
+        path = (working_directory() or Path()) / expanded(
+            named, Origin("environment", "environment", FILE)
+        )
         file = _read(path, named=True)
         if file is None:
-            raise ConfigError(f"environment: {FILE} = {named!r} has no table [{_IN_SHARED}]")
+            raise ConfigError(
+                f"environment: {FILE} = {named!r} has no table [{_IN_SHARED}]; add one to that file"
+            )
         return file, notes
     start = working_directory()
     for directory in () if start is None else (start, *start.parents):
@@ -136,11 +140,19 @@ def find_file() -> tuple[File | None, list[str]]:
     return None, notes
 
 
+def expanded(path: str | Path, origin: Origin) -> Path:
+    """Return a path with the home directory in place of `~`. Raise ConfigError for an unknown user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise origin.refuse(str(path), "names an unknown user; write the whole path") from None
+
+
 def no_profile(wanted: Variable) -> ConfigError:
-    """The error that a profile is where there is no file."""
+    """Return the error for a profile that was requested although there is no file."""
     return wanted.origin.refuse(
         wanted.text,
-        f"is no profile: there is no {_OWN} and no [{_IN_SHARED}] in a {_SHARED}, here or above; "
+        f"is not a profile: found no {_OWN} and no [{_IN_SHARED}] in a {_SHARED}, here or above; "
         f"add [{PROFILES}.{wanted.text}] to one, or unset {PROFILE}",
     )
 
@@ -150,21 +162,21 @@ def _in(directory: Path, notes: list[str]) -> File | None:
     try:
         has_own, has_shared = own.is_file(), shared.is_file()
     except OSError as error:
-        notes.append(f"{directory} is left out: nothing in it can be read ({error.strerror})")
+        notes.append(f"{directory} is skipped: it cannot be read ({error.strerror})")
         return None
     other = _read(shared) if has_shared else None
     if not has_own:
         return other
     if other is not None:
-        notes.append(f"{own} is used, and [{_IN_SHARED}] of {shared} is not; keep one of them")
+        notes.append(f"{own} is used and [{_IN_SHARED}] of {shared} is ignored; keep only one")
     return _read(own)
 
 
 def _read(path: Path, *, named: bool = False) -> File | None:
-    """Return what a file says, none for a pyproject.toml without a table of ours.
+    """Return a file's table, or None for a pyproject.toml without [tool.headway].
 
     Raise ConfigError if the file cannot be read, or if another account could have written it. The owner
-    of a file that someone `named` is trusted.
+    of a file that the user `named` is trusted.
     """
     text, status = _text(path)
     trusted = status.st_uid if named else None
@@ -173,7 +185,7 @@ def _read(path: Path, *, named: bool = False) -> File | None:
         _refuse_for(problem)
         return File(path, _parse(path, text), trusted=trusted)
     if "headway" not in text:
-        return None  # whatever else is in it is not for us to judge
+        return None  # other tools check their own tables
     tools = File(path, _parse(path, text)).table_of("tool", "tool")
     if "headway" not in tools:
         return None
@@ -192,9 +204,11 @@ def _text(path: Path) -> tuple[str, os.stat_result]:
         with path.open(encoding="utf-8-sig") as file:
             return file.read(), os.fstat(file.fileno())
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 ({error.reason}, byte {error.start})") from None
+        raise ConfigError(
+            f"{path} is not UTF-8 ({error.reason}, byte {error.start}); save it as UTF-8"
+        ) from None
     except FileNotFoundError:
-        raise ConfigError(f"there is no file {path}; ${FILE} names it") from None
+        raise ConfigError(f"file {path} does not exist; correct ${FILE}, which names it") from None
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read ({error.strerror}); let this process's user read it, "
@@ -205,8 +219,8 @@ def _text(path: Path) -> tuple[str, os.stat_result]:
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}; correct it there") from None
+    except ValueError as error:  # TOMLDecodeError is one; a number of 5,000 digits another
+        raise ConfigError(f"{path} is not valid TOML: {error}; correct the file") from None
     except RecursionError:
         raise _too_deep(path) from None
     _check_depth(path, table)
@@ -228,7 +242,7 @@ def _inside(value: Any) -> list[Any]:
 
 def _too_deep(path: Path) -> ConfigError:
     return ConfigError(
-        f"{path} has tables or lists in each other, more than {_DEEPEST} deep; correct it"
+        f"{path} has tables or lists nested more than {_DEEPEST} deep; correct the file"
     )
 
 

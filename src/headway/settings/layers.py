@@ -1,4 +1,4 @@
-"""The layers put together: every field's value, and where it came from."""
+"""Combines the layers: every field's value and its origin."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headway.core.config import (
     HealthOptions,
     LogOptions,
     Retention,
+    RetentionOptions,
     SupervisorOptions,
     WorkerOptions,
 )
@@ -33,7 +34,7 @@ _OF_OPTION = {"--dsn": "database_url", "--schema": "schema"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A field's value and where it came from."""
+    """A field's value and its origin."""
 
     key: str
     value: Any = field(repr=False)
@@ -47,7 +48,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for an app, field by field."""
+    """The settings of an app, field by field."""
 
     values: Mapping[str, Setting]
     """Every field by its key, `worker.concurrency`."""
@@ -55,11 +56,11 @@ class Settings:
     env_file: Path | None
     profile: str | None
     directory: Path | None
-    """Where the search for a file began."""
+    """The directory where the search for a file began."""
     notes: tuple[str, ...]
-    """What someone may want to know about how these came about."""
+    """Notes for people about files that were ignored."""
     ignored: tuple[str, ...]
-    """Variables that begin with HEADWAY_ and are none of its settings."""
+    """Variables that begin with HEADWAY_ and are not settings."""
 
     def __getitem__(self, key: str) -> Setting:
         return self.values[key]
@@ -70,7 +71,7 @@ class Settings:
 
     @property
     def retention(self) -> Retention:
-        return _made(Retention, self.values)
+        return _made(RetentionOptions, self.values).rules()
 
     @property
     def supervisor(self) -> SupervisorOptions:
@@ -85,17 +86,17 @@ class Settings:
         return _made(HealthOptions, self.values)
 
     def worker(self, given: Mapping[str, Any] | None = None) -> WorkerOptions:
-        """A worker's options: those given to it, else as configured."""
-        called = in_code({f"worker.{name}": value for name, value in (given or {}).items()})
-        return _made(WorkerOptions, {**self.values, **called})
+        """Return a worker's options: its arguments, else the configured values."""
+        arguments = in_code({f"worker.{name}": value for name, value in (given or {}).items()})
+        return _made(WorkerOptions, {**self.values, **arguments})
 
 
 def load(
     code: Mapping[str, Setting] | None = None, command_line: Mapping[str, Setting] | None = None
 ) -> Settings:
-    """Reads files and the environment, puts the layers on each other and checks the result.
+    """Read files and the environment, combine the layers and check the result.
 
-    Every call reads everything anew.
+    Every call reads everything again.
     """
     file, notes = files.find_file()
     directory = files.working_directory()
@@ -110,7 +111,7 @@ def load(
     if file is not None:
         values |= _from_file(file.given(), file.path.parent)
         for given in file.profiles().values():
-            _from_file(given, file.path.parent)  # checked, whichever is in use
+            _from_file(given, file.path.parent)  # check all of them, also those not in use
     if profile is not None:
         if file is None and profile.text not in files.BUILT_IN:
             raise files.no_profile(profile)
@@ -139,34 +140,35 @@ def load(
 def of_app(
     retention: Retention | None, worker: Mapping[str, Any] | None, **given: Any
 ) -> dict[str, Setting]:
-    """The layer of what an app was made with; none is not given."""
+    """Return the layer of an app's arguments. None means that an argument was not given."""
     keys = {key: value for key, value in given.items() if value is not None}
     if worker is not None and not isinstance(worker, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(
-            f"worker={worker!r} is no table of options; write it like {{'concurrency': 20}}"
+            f"worker={worker!r} is not a mapping of options; write it like {{'concurrency': 20}}"
         )
     if retention is not None and not isinstance(retention, Retention):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(
-            f"retention={retention!r} is none; write it like Retention(succeeded='3d')"
+            f"retention={retention!r} is not a Retention; write it like Retention(succeeded='3d')"
         )
     if retention is not None:
-        keys |= {f"retention.{f.name}": getattr(retention, f.name) for f in fields_of(retention)}
+        rules = {f.name: getattr(retention, f.name) for f in fields_of(retention)}
+        keys |= {f"retention.{name}": keep for name, keep in rules.items() if keep is not None}
     keys |= {f"worker.{name}": value for name, value in (worker or {}).items()}
     layer = in_code(keys)
     defaults = {key: Setting(key, field.default, DEFAULT) for key, field in fields().items()}
     for options in SECTIONS.values():
-        _made(options, defaults | layer)  # what cannot be is said where it was written
+        _made(options, defaults | layer)  # so that an invalid value raises where it is written
     return layer
 
 
 def in_code(given: Mapping[str, Any]) -> dict[str, Setting]:
-    """The layer of what code says; ConfigError if a field does not exist or a value cannot be one."""
+    """Return the layer of values from code. Raise ConfigError for an unknown field or invalid value."""
     values: dict[str, Setting] = {}
     for key, value in given.items():
         section, _, name = key.rpartition(".")
         origin = Origin("code", "code", key)
         if key not in fields():
-            raise origin.refuse(value, f"is no setting; {suggestion(section, name)}")
+            raise origin.refuse(value, f"is not a setting; {suggestion(section, name)}")
         if fields()[key].kind is WEIGHTS and isinstance(value, list):
             values = _together([values, _from_notation(fields()[key], value, origin)])  # pyright: ignore[reportUnknownArgumentType]
             continue
@@ -177,7 +179,7 @@ def in_code(given: Mapping[str, Any]) -> dict[str, Setting]:
 
 
 def on_command_line(given: Mapping[str, Any]) -> dict[str, Setting]:
-    """The layer of the options of a command, those that were given: `{"--schema": "jobs"}`."""
+    """Return the layer of a command's options: `{"--schema": "jobs"}`. None means not given."""
     return {
         key: _not_empty(Setting(key, value, Origin("command line", "command line", option)))
         for option, value in given.items()
@@ -204,17 +206,17 @@ def _from_toml(field: Field, value: Any, origin: Origin, directory: Path) -> dic
     if not field.kind.fits(value):
         raise _unfit(field, value, origin)
     if field.key == "local":
-        value = directory / Path(value).expanduser()
+        value = directory / files.expanded(value, origin)
     return {field.key: Setting(field.key, value, origin)}
 
 
 def _together(reads: Iterable[dict[str, Setting]]) -> dict[str, Setting]:
-    """One layer. The notation of queues speaks of two fields, of which one may be set beside it."""
+    """Return one layer. The queue notation sets two fields, and one of them may also be set itself."""
     values: dict[str, Setting] = {}
     for key, setting in (item for read in reads for item in read.items()):
         if key in values and values[key].value and setting.value:
             raise setting.origin.refuse(
-                setting.value, f"and {values[key].origin} both set {key}; keep one"
+                setting.value, f"and {values[key].origin} both set {key}; keep only one"
             )
         if key not in values or setting.value:
             values[key] = setting
@@ -235,33 +237,33 @@ def _from_text(field: Field, text: str, origin: Origin) -> dict[str, Setting]:
 
 
 def _from_notation(field: Field, value: str | list[Any], origin: Origin) -> dict[str, Setting]:
-    """Queues as the command line writes them; they say of every queue whether it has slots of its own."""
+    """Parse queues as the command line writes them: each is shared or has slots of its own."""
     if field.key not in (_QUEUES, _DEDICATED):
         raise _unfit(field, value, origin)
     try:
         read = read_queues_text(value) if isinstance(value, str) else _read_list(value)
     except ConfigError as error:
-        raise origin.refuse(value, f"cannot be read: {error}") from None
+        raise origin.refuse(value, f"is invalid: {error}") from None
     found = {_QUEUES: read.queues, _DEDICATED: read.dedicated}
     if field.key == _DEDICATED and not read.queues:
         found.pop(_QUEUES)
     elif field.key == _DEDICATED:
-        raise origin.refuse(value, "is about slots of a queue's own; write it like 'reports=2'")
+        raise origin.refuse(value, "must set the slots of each queue; write it like 'reports=2'")
     return {key: Setting(key, value, origin) for key, value in found.items() if key in fields()}
 
 
 def _read_list(entries: list[Any]) -> QueueNotation:
     if not all(isinstance(entry, str) for entry in entries):
-        raise ConfigError("each entry is text, like 'mail:3'")
+        raise ConfigError("each entry must be text, like 'mail:3'")
     return read_queues(entries)
 
 
 def _unfit(field: Field, value: Any, origin: Origin) -> ConfigError:
-    return origin.refuse(value, f"cannot be; it must be {field.kind.words}")
+    return origin.refuse(value, f"is invalid: expected {field.kind.words}")
 
 
 def _made(options: type[T], values: Mapping[str, Setting]) -> T:
-    """The section's dataclass, which checks itself; its complaint is led back to who said it."""
+    """Return the section's dataclass, which checks itself. An error names the origin of the value."""
     mine = [field for field in fields().values() if SECTIONS[field.section] is options]
     try:
         return options(**{field.name: values[field.key].value for field in mine})
@@ -270,17 +272,17 @@ def _made(options: type[T], values: Mapping[str, Setting]) -> T:
             setting = values[field.key]
             if setting.origin is not DEFAULT:
                 _blame(options, field, setting, error)
-        said = {str(values[f.key].origin) for f in mine if values[f.key].origin is not DEFAULT}
-        raise ConfigError(f"{error} (set by {', '.join(sorted(said))})") from None
+        origins = {str(values[f.key].origin) for f in mine if values[f.key].origin is not DEFAULT}
+        raise ConfigError(f"{error} (set by {', '.join(sorted(origins))})") from None
 
 
 def _blame(options: type, field: Field, setting: Setting, error: ConfigError) -> None:
-    """Raises the error with its origin, if this value alone is enough for it."""
+    """Raise the error with its origin, if this value alone causes it."""
     try:
         options(**{field.name: setting.value})
     except ConfigError as alone:
         if str(alone) != str(error):
             return
         if setting.origin.layer == "code":
-            raise alone from None  # who wrote it sees it where it is written
-        raise setting.origin.refuse(setting.value, f"cannot be: {error}") from None
+            raise alone from None  # the traceback shows where it was written
+        raise setting.origin.refuse(setting.value, f"is invalid: {error}") from None

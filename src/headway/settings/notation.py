@@ -1,4 +1,4 @@
-"""Queues as a command line has them: `mail:3` by weight, `reports=2` slots of its own, `*` the rest."""
+"""The queue notation: `mail:3` is a weight, `reports=2` are slots of its own, `*` is all other queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class QueueNotation:
 
 
 def read_queues(entries: Iterable[str]) -> QueueNotation:
-    """What a list of queues says; ConfigError if it cannot be read.
+    """Parse a list of queues. Raise ConfigError if an entry is invalid.
 
     >>> read_queues(["mail:3", "default", "reports=2", "*"])
     QueueNotation(queues={'mail': 3, 'default': 1, '*': 1}, dedicated={'reports': 2})
@@ -32,7 +32,7 @@ def read_queues(entries: Iterable[str]) -> QueueNotation:
 
 
 def read_queues_text(text: str) -> QueueNotation:
-    """The same with commas in between: `mail:3, reports=2, *`."""
+    """Parse the same notation with commas: `mail:3, reports=2, *`."""
     return read_queues(entry for entry in text.split(",") if entry.strip())
 
 
@@ -43,7 +43,7 @@ def _parts(entry: str) -> tuple[str, str, int]:
         return _named(entry, entry), "", 1
     if not (number.isascii() and number.isdecimal()) or int(number) < 1:
         what = "a queue's weight" if sign == ":" else "a queue's number of slots"
-        raise ConfigError(f"{entry!r}: {what} is a whole number, 1 or more")
+        raise ConfigError(f"{entry!r}: {what} must be a whole number, 1 or more")
     return _named(name, entry), sign, int(number)
 
 

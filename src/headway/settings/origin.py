@@ -1,4 +1,4 @@
-"""Where a value came from, and how a message speaks of it without giving secrets away."""
+"""The origin of a value, and how to show the value in a message without its secrets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ HIDDEN = "***"
 
 _SECRET_KEY = re.compile(r"(?i)passw|secret|token|credential")
 _PLACE_KEY = re.compile(r"(?i)url|dsn|database")
-# Text that may hold a password whatever its key is.
+# Text that may hold a password, whatever its key.
 _LIKE_A_PLACE = re.compile(
     r"(?i)://|@|(pass|pasw|pwd|\bpw)\w*\s*[=:]|\b(host|hostaddr|dbname|user)\s*="
 )
-# To the last @: what is hidden may itself have one in it. Without one, what stands where a port would.
+# Hide everything up to the last @, because a password may contain one. Without any @, hide the text in
+# the place of the port.
 _IN_ADDRESS = re.compile(r"(?s)(?<=://)([^:@]*):.*@")
 _NO_PORT = re.compile(r"(?<=://)([^:@/?\[]*):(?!\d*(?:[/?,]|$))[^/?]*")
 _IN_QUERY = re.compile(r"(?<=[?&])([^&=]*=)([^&]*)")
@@ -41,7 +42,7 @@ _HARMLESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer, the file (or what else) and the name in it: what a message points at."""
+    """The layer, the file (or other place) and the name in it, for messages."""
 
     layer: Layer
     place: str = ""
@@ -51,7 +52,7 @@ class Origin:
         return f"{self.place}: {self.name}" if self.place else self.layer
 
     def refuse(self, value: Any, problem: str) -> ConfigError:
-        """The error that this value is; it names place, key and value."""
+        """Return the error for this value. It names place, key and value."""
         return ConfigError(f"{self} = {shown(self.name, value)} {problem}")
 
 
@@ -59,7 +60,7 @@ DEFAULT = Origin("default")
 
 
 def shown(name: str, value: Any) -> str:
-    """A value as a file would have it, its secrets hidden.
+    """Return a value as a file would contain it, with its secrets hidden.
 
     >>> shown("database_url", "postgresql://ada:lovelace@db/app")
     "'postgresql://ada:***@db/app'"
@@ -68,7 +69,7 @@ def shown(name: str, value: Any) -> str:
 
 
 def masked(name: str, value: Any) -> Any:
-    """The value without what nobody should read over a shoulder."""
+    """Return the value with its secrets hidden."""
     if isinstance(value, str):
         if _SECRET_KEY.search(name):
             return HIDDEN
@@ -82,9 +83,9 @@ def masked(name: str, value: Any) -> Any:
 
 
 def without_password(dsn: str) -> str:
-    """A DSN, in either form, with its passwords hidden. Hides all of what is not well-formed.
+    """Return a DSN, in either form, with its passwords hidden. Hide a malformed DSN completely.
 
-    Only options that are known to be harmless are shown: any other may be half a password.
+    Only options that are known to be harmless are shown: any other text may be half a password.
     """
     if "://" in dsn:
         address = _IN_ADDRESS.sub(rf"\1:{HIDDEN}@", dsn)

@@ -1,4 +1,4 @@
-"""What travels to the database, as values: new jobs, what is asked for, what is settled."""
+"""Documents that travel to the database: new jobs, claims to make, verdicts to settle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.store.rows import Claim
 
 
 class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A job to be made, as the type new_job of the schema. `delay`, `ttl`, `period` are seconds."""
+    """A job to insert: the type new_job of the schema. `delay`, `ttl` and `period` are seconds."""
 
     id: str
     queue: str
@@ -41,22 +41,23 @@ class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Ask(msgspec.Struct):
-    """One line of a claim: up to `n` jobs of the handlers `t` at priority `p`, behind the cursor `s`.
-    `o` is for a handler that has the line to itself, as one with a limit must."""
+    """One line of a claim: at most `most` jobs of these handlers at one priority, after the cursor.
 
-    p: int
-    s: int
-    n: int
-    t: tuple[str, ...]
-    o: bool = False
+    `alone` marks a line that has a single handler, as a handler with a limit must have."""
+
+    priority: int
+    cursor: int
+    most: int
+    handlers: tuple[str, ...]
+    alone: bool = False
 
 
 class Share(msgspec.Struct):
-    """A queue's part of a claim: at most `n` jobs over its lines, in their order."""
+    """A queue's part of a claim: at most `most` jobs over its lines, in their order."""
 
-    q: str
-    n: int
-    l: list[Ask]  # noqa: E741
+    queue: str
+    most: int
+    lines: list[Ask]
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class Settled:
 
     @property
     def touched_keys(self) -> list[str]:
-        """The concurrency keys under which this may free room, or look for some."""
+        """Return the concurrency keys under which this verdict may free room or need it."""
         key, move = self.claim.key, self.verdict.advance
         keys = [] if key is None else [key]
         if move is not None and move.key is not None and move.key != key:
@@ -76,61 +77,61 @@ class Settled:
         return keys
 
 
-# One of these is made for every verdict: structs are encoded many times faster than dictionaries, and
-# what is not there is not sent. The letters are the columns of the SQL files.
+# One of these is made for every verdict. Structs are encoded many times faster than dictionaries, and a
+# field without a value is not sent. The fields are the columns of the `verdict` that each SQL file reads.
 
 
 class _Finish(msgspec.Struct, omit_defaults=True):
-    i: str
-    c: int
-    s: str
-    o: codec.Raw | None = None
-    e: Envelope | None = None
-    w: codec.Raw | None = None
-    h: list[NewJob] | None = None
+    job_id: str
+    claim: int
+    state: str
+    result: codec.Raw | None = None
+    error: Envelope | None = None
+    carried: codec.Raw | None = None
+    children: list[NewJob] | None = None
 
 
 class _Advance(msgspec.Struct, omit_defaults=True):
-    i: str
-    c: int
-    t: str
-    d: float
-    q: str
-    p: int
-    m: int
-    o: bool
-    n: codec.Raw
-    k: str | None = None
-    l: int | None = None  # noqa: E741
-    w: codec.Raw | None = None
-    h: list[NewJob] | None = None
+    job_id: str
+    claim: int
+    step: str
+    delay: float
+    queue: str
+    priority: int
+    max_attempts: int
+    ordered: bool
+    input: codec.Raw
+    key: str | None = None
+    key_limit: int | None = None
+    carried: codec.Raw | None = None
+    children: list[NewJob] | None = None
 
 
 class _Requeue(msgspec.Struct, omit_defaults=True):
-    i: str
-    c: int
-    d: float
-    b: bool
-    f: bool
-    k: int | None = None
-    e: Envelope | None = None
+    job_id: str
+    claim: int
+    delay: float
+    given_back: bool
+    keeps_place: bool
+    new_crashes: int | None = None
+    error: Envelope | None = None
 
 
 _FINAL = {"succeed": "d", "fail": "f", "cancel": "c"}
 
 
 def finish(settled: Sequence[Settled]) -> str:
-    """The verdicts of finish.sql."""
+    """Return the document of finish.sql."""
     return codec.encode_document([_finish(s.claim, s.verdict) for s in settled])
 
 
 def advance(settled: Sequence[Settled]) -> str:
-    """The verdicts of advance.sql."""
+    """Return the document of advance.sql."""
     return codec.encode_document([_advance(s.claim, s.verdict) for s in settled])
 
 
 def requeue(settled: Sequence[Settled]) -> str:
-    """The verdicts of requeue.sql."""
+    """Return the document of requeue.sql."""
     return codec.encode_document([_requeue(s.claim, s.verdict) for s in settled])
 
 
@@ -151,19 +152,19 @@ def _advance(claim: Claim, verdict: Verdict) -> _Advance:
     assert move is not None, "only a verdict that advances gets here"
     carried = verdict.carried or (claim.carried.encode() if claim.carried else None)
     return _Advance(
-        i=claim.id,
-        c=claim.number,
-        t=move.step,
-        d=move.delay,
-        q=move.queue,
-        p=move.priority,
-        m=move.max_attempts,
-        k=move.key,
-        l=move.key_limit,
-        o=move.ordered,
-        n=codec.Raw(move.input),
-        w=_raw(carried),
-        h=verdict.children,
+        job_id=claim.id,
+        claim=claim.number,
+        step=move.step,
+        delay=move.delay,
+        queue=move.queue,
+        priority=move.priority,
+        max_attempts=move.max_attempts,
+        key=move.key,
+        key_limit=move.key_limit,
+        ordered=move.ordered,
+        input=codec.Raw(move.input),
+        carried=_raw(carried),
+        children=verdict.children,
     )
 
 

@@ -1,7 +1,7 @@
-"""Which of the driver's errors pass by themselves, and which last.
+"""Classifies the driver's errors: passing (a retry may work) or lasting.
 
-A passing fault becomes `DatabaseUnavailable`: the connection is dropped and the same work is tried
-again, with backoff. A lasting one becomes `DatabaseError` with the server's own words.
+A passing fault becomes `DatabaseUnavailable`: the caller drops the connection and tries again, with
+backoff. A lasting fault becomes `DatabaseError` with the server's own message.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _PASSING_STATES = frozenset(
         "57014",  # query_canceled: our own statement timeout
         "25006",  # read_only_sql_transaction: the primary became a standby
         "26000",  # invalid_sql_statement_name: a pooler moved us to another server connection
-        "0A000",  # cached plan must not change result type: a migration ran beside us
+        "0A000",  # cached plan must not change result type: a migration ran meanwhile
+        "25P03",  # idle_in_transaction_session_timeout: the server ended the connection
+        "25P04",  # transaction_timeout: the same
         "25P02",  # in_failed_sql_transaction: a pipeline's later statements
     }
 )
@@ -67,70 +69,75 @@ _NOT_WRITABLE = (
     RecursionError,
     msgspec.MsgspecError,
 )
-"""What an encoder raises for a value that cannot be written down."""
+"""Errors that an encoder raises for a value that it cannot write."""
 
-OWN_CUT = "the worker cut its connection, because an answer was overdue; it connects again"
+OWN_CUT = "the worker closed its connection because an answer was overdue; it will reconnect"
 
 DRIVER_ERRORS = (
     psycopg.Error,
     OSError,
-    UnicodeEncodeError,  # of a text on its way out
+    UnicodeEncodeError,  # for text in a parameter
 )
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether trying again, on a new connection, may work."""
+    """Return whether another try on a new connection may work."""
     if isinstance(error, OSError):
         return True
     if not isinstance(error, psycopg.Error):
         return False
     state = error.sqlstate
     if state is None:
-        # No answer from the server: the connection broke, or could not be made.
+        # The server did not answer: the connection broke, or could not be made.
         broke = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
         return broke and not is_refused_login(error)
     if isinstance(error, pg.CheckViolation) and error.diag.table_name:
-        # Not of a rule with a name: its partition was attached while the row was on its way to another.
+        # A violation without a constraint name: a partition for the row was attached during the insert.
         return error.diag.constraint_name is None
     return state in _PASSING_STATES or state.startswith(_PASSING_CLASSES)
 
 
 def translate(error: BaseException, advice: str | None = None) -> HeadwayError:
-    """Return the Headway error for one of the driver's. `advice` says what to do for a login that may
-    not do it (store/rights.py)."""
+    """Return the Headway error for one of the driver's.
+
+    `advice` tells a login without the necessary rights what to do (store/rights.py).
+    """
     if isinstance(error, HeadwayError):
         return error
     if isinstance(error, psycopg.Error) and error.sqlstate == KEY_TAKEN:
         return KeyTaken(error.diag.message_primary or "", UUID(error.diag.message_detail or ""))
-    said = words(error)
+    message = words(error)
     if isinstance(error, UnicodeEncodeError):
         return ConfigError(
-            f"text that is not Unicode cannot be stored ({error.reason}); leave it out"
+            f"text that is not valid Unicode cannot be stored ({error.reason}); remove it"
         )
-    if isinstance(error, psycopg.DataError) and error.sqlstate is None and "NUL" in said:
-        return ConfigError("text with a NUL character (U+0000) cannot be stored; leave it out")
+    if isinstance(error, psycopg.DataError) and error.sqlstate is None and "NUL" in message:
+        return ConfigError("text with a NUL character (U+0000) cannot be stored; remove it")
     if isinstance(error, pg.LockNotAvailable):
-        return DatabaseUnavailable(f"{said}; someone's open transaction has what is needed")
+        return DatabaseUnavailable(
+            f"{message}; an open transaction of another session holds a lock that it needs"
+        )
     if isinstance(error, SCHEMA_ERRORS):
         return SchemaMismatch(
-            f"{said}; the schema does not fit this library: run `headway migrate`"
+            f"{message}; the schema does not fit this library: run `headway migrate`"
         )
     if is_refused_login(error):
-        return DatabaseError(f"{said}; check user, password and database of the DSN")
+        return DatabaseError(f"{message}; check user, password and database of the DSN")
     if is_passing(error):
-        return DatabaseUnavailable(f"{said}; check that the server is up and the DSN is right")
+        return DatabaseUnavailable(f"{message}; check that the server is up and the DSN is right")
     state = getattr(error, "sqlstate", None)
     if advice and state == DENIED:
-        said = f"{said.partition(' LINE ')[0]}; {advice}"  # where in our SQL is of no use
-    refused = DatabaseError(said)
+        # The user cannot use a position in our SQL.
+        message = f"{message.partition(' LINE ')[0]}; {advice}"
+    refused = DatabaseError(message)
     refused.sqlstate = state
     return refused
 
 
 def words(error: BaseException) -> str:
-    """Return what the driver says, in one line; briefly where no server said it.
+    """Return the driver's message in one line. Shorten it if it does not come from a server.
 
-    For a DSN with several hosts the driver writes 300 characters about each of them.
+    For a DSN with several hosts the driver writes 300 characters about each host.
     """
     words = " ".join(str(error).split()) or type(error).__name__
     if getattr(error, "sqlstate", None) is not None:
@@ -147,13 +154,14 @@ def words(error: BaseException) -> str:
             if attempt
         )
         words = "connection failed: " + ", ".join(
-            f"{host}:{port} {said.rpartition('failed: ')[2].strip()}" for host, port, said in causes
+            f"{host}:{port} {cause.rpartition('failed: ')[2].strip()}"
+            for host, port, cause in causes
         )
     return words if len(words) <= _MOST_WORDS else words[: _MOST_WORDS - 3] + "..."
 
 
 def is_refused_login(error: BaseException) -> bool:
-    """Return whether the server answered that it does not let this user in."""
+    """Return whether the server refused the login."""
     states = pg.InvalidPassword | pg.InvalidAuthorizationSpecification | pg.InvalidCatalogName
     return isinstance(error, states) or (
         isinstance(error, psycopg.OperationalError)
@@ -163,13 +171,15 @@ def is_refused_login(error: BaseException) -> bool:
 
 
 def is_held_up(error: BaseException) -> bool:
-    """Whether what was refused waited too long for a lock: someone's transaction is open."""
+    """Return whether a statement waited too long for a lock, because another transaction is open."""
     return isinstance(error.__cause__, pg.LockNotAvailable)
 
 
 def is_about_data(error: BaseException) -> bool:
-    """Return whether the values of a statement were refused, by the server, the driver or the
-    encoder, rather than the statement itself."""
+    """Return whether the values of a statement were refused, and not the statement itself.
+
+    The server, the driver or the encoder may refuse them.
+    """
     cause = error.__cause__ if isinstance(error, HeadwayError) else error
     if isinstance(cause, _NOT_WRITABLE):
         return True
@@ -180,5 +190,5 @@ def is_about_data(error: BaseException) -> bool:
 
 
 def is_too_slow(error: BaseException) -> bool:
-    """Return whether a statement ran into its timeout at the server: less at a time may work."""
+    """Return whether a statement ran into its timeout at the server. A smaller batch may work."""
     return isinstance(error.__cause__, pg.QueryCanceled)

@@ -1,16 +1,16 @@
-"""Bringing the schema up to date, and refusing one that does not fit.
+"""Migrations: they bring the schema up to date, and refuse one that does not fit.
 
 Migrations are numbered SQL files that never change once released: each is recorded with a checksum.
-All pending ones run in one transaction under a transaction-scoped lock, so that any number of
-processes may migrate at the same time and a failure leaves nothing behind. `search_path` is not
-touched; every name is qualified.
+All pending ones run in one transaction, under a lock of that transaction. So any number of processes
+may migrate at the same time, and a failure changes nothing. Every name is qualified.
 
-A migration may suit libraries that do not know it yet: `-- Suits libraries from version 3 on.` at its
-top says that one whose newest migration is 3 goes on with the schema (G13), and leaves it as it is.
+A migration may suit libraries that do not know it yet. `-- Suits libraries from version 3 on.` at its
+top means that a library whose newest migration is 3 works with the schema (G13) and does not change it.
 
-Functions and views (`sql/functions`) are made anew whenever their text has changed. Those for SQL
-users do what the engine does with the engine's own text: `{move claim}`, `{write x}` and `{read x}`
-stand for the statement of that name, whose parameters are the variables `_name` of the function.
+Functions and views (`sql/functions`) are replaced whenever their text has changed. Functions for SQL
+callers contain the engine's own text: `{move claim}`, `{write x}` and `{read x}` stand for the statement
+of that name. Its parameters are the variables `_name` of the function. Parts are inlined as in
+statements (store/statement.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import psycopg
 from psycopg import errors as pg
 
 from headway.errors import SchemaMismatch
-from headway.store.statement import _SQL, fill  # pyright: ignore[reportPrivateUsage]
+from headway.store.statement import _SQL, fill, source  # pyright: ignore[reportPrivateUsage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Migration:
 
     @property
     def suits(self) -> int:
-        """The oldest library that works with it, by the version of its newest migration."""
+        """Return the oldest library that works with it, by the version of its newest migration."""
         said = _SUITS.match(self.text)
         return int(said[1]) if said else self.version
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """All that this library knows, oldest first."""
+    """Return the migrations of this library, oldest first."""
     files = sorted((_SQL / "migrations").iterdir(), key=lambda file: file.name)
     return tuple(
         Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text("utf-8"))
@@ -59,12 +59,11 @@ def migrations() -> tuple[Migration, ...]:
 
 @cache
 def functions() -> tuple[tuple[str, str], ...]:
-    """Name and text of each file of functions and views, in the order in which they build up."""
+    """Return the name and text of each file of functions and views, in the order of creation."""
     files = sorted((_SQL / "functions").iterdir(), key=lambda file: file.name)
     return tuple(
-        (file.name.removesuffix(".sql"), _INLINED.sub(_statement, file.read_text("utf-8")))
-        for file in files
-        if file.name.endswith(".sql")
+        (name, _PARAMETER.sub(r"_\1", _INLINED.sub(_statement, source(f"functions/{name}"))))
+        for name in (file.name.removesuffix(".sql") for file in files)
     )
 
 
@@ -74,8 +73,7 @@ _SUITS = re.compile(r"-- Suits libraries from version (\d+) on\.$", re.MULTILINE
 
 
 def _statement(reference: re.Match[str]) -> str:
-    text = (_SQL / f"{reference[1]}s" / f"{reference[2]}.sql").read_text("utf-8")
-    return _PARAMETER.sub(r"_\1", text).strip()
+    return source(f"{reference[1]}s/{reference[2]}").strip()
 
 
 def checksum(text: str) -> str:
@@ -86,8 +84,8 @@ def newest() -> int:
     return migrations()[-1].version
 
 
-# Who owns the schema and what is in it. An owner is trusted who is the migrator, a superuser, or a role
-# that the migrator is a member of. That a superuser counts as a member of every role means nothing.
+# The owners of the schema and of its tables. A trusted owner is the migrator, a superuser, or a role that
+# the migrator is a member of. A superuser's membership in every role does not count.
 _FOUND = """
 with me as (
   select oid, rolname, rolsuper from pg_catalog.pg_roles where rolname = current_user
@@ -137,8 +135,12 @@ create table if not exists {schema}.definition (
   name text collate "C" primary key,
   checksum text not null
 )"""
-# No function of another schema is taken for one of the server's (S5), also while ours are made.
+# So no function of another schema is used in place of the server's, also while ours are created.
 _PINS = "set local search_path = pg_catalog, pg_temp"
+# A migration may take longer than the database allows others.
+_UNHURRIED = """
+select set_config(name, '0', true) from pg_settings
+where name in ('statement_timeout', 'transaction_timeout')"""
 _LOCK = "select pg_advisory_xact_lock(hashtextextended('{schema}.migration', 0::bigint))"
 _APPLIED = "select version, checksum, suits from {schema}.migration order by version"
 _RECORD = "insert into {schema}.migration (version, name, checksum, suits) values (%s, %s, %s, %s)"
@@ -149,33 +151,34 @@ on conflict (name) do update set checksum = excluded.checksum"""
 _GRANT = "select {schema}.grant_rights(%s)"
 _VERSION = "select max(version), max(suits) from {schema}.migration"
 
-# Whoever waited for the lock must see what its holder did, whatever the database's default is.
+# After waiting for the lock, a process must see what its holder committed, whatever the default is.
 _ISOLATION = psycopg.IsolationLevel.READ_COMMITTED
 
 _NAMED = 5
-"""How many of the tables that are in the way are named."""
+"""How many unknown tables a message names."""
 
 Step = tuple[LiteralString, Sequence[Any]]
 
 
 def steps(schema: str, roles: bool = False) -> Generator[Step, list[tuple[Any, ...]], list[str]]:
-    """The statements to run, in one transaction; sent the rows of each, returns what was applied.
+    """Yield the statements to run, in one transaction. Receive the rows of each. Return what was applied.
 
-    Rights are given anew after every change; the roles to give them to are made only if asked for.
+    Rights are granted again after every change. Roles are created only on request.
 
-    A generator, so that the sync and the async runner share every decision in it.
+    It is a generator, so that the sync and the async runner share every decision.
     """
     yield _PINS, ()
+    yield _UNHURRIED, ()
     yield fill(_LOCK, schema), ()
     found = yield fill(_FOUND, schema), (schema,)
     check_place(found, schema)
-    if not found:  # it takes a right in the database even to find that it is there
+    if not found:  # `if not exists` needs a right in the database even if the schema exists
         yield fill(_SCHEMA, schema), ()
     yield fill(_LEDGER, schema), ()
     applied = {version: rest for version, *rest in (yield fill(_APPLIED, schema), ())}
     check(applied, schema)
     if max(applied, default=0) > newest():
-        return []  # made by a newer library, and suits this one
+        return []  # a newer library made it, and it suits this one
     done: list[str] = []
     for migration in migrations():
         if migration.version not in applied:
@@ -198,7 +201,7 @@ def _recorded(migration: Migration) -> tuple[int, str, str, int]:
 
 
 def check_place(found: Sequence[Sequence[Any]], schema: str) -> None:
-    """Refuse a schema whose owner is somebody else, and one that is in use for something else."""
+    """Raise SchemaMismatch if the schema has another owner, or is used for something else."""
     for user, strangers, relations, columns in found:
         if strangers:
             (name, owner), *_ = strangers
@@ -218,7 +221,7 @@ def check_place(found: Sequence[Sequence[Any]], schema: str) -> None:
 
 
 def check(applied: Mapping[int, Sequence[Any]], schema: str) -> None:
-    """Refuses a schema that is too new for this library, or one whose history is not ours."""
+    """Raise SchemaMismatch if the schema is too new for this library, or its history is not ours."""
     known = {migration.version: migration for migration in migrations()}
     for version, (checksum, suits) in applied.items():
         if version not in known:
@@ -231,7 +234,7 @@ def check(applied: Mapping[int, Sequence[Any]], schema: str) -> None:
 
 
 def run_sync(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
-    """Applies what is pending, and makes roles if asked to; the names of what was applied."""
+    """Apply pending migrations, and create roles on request. Return the names of what was applied."""
     with psycopg.connect(
         dsn, prepare_threshold=None
     ) as conn:  # a pooler would keep what is prepared
@@ -249,7 +252,7 @@ def run_sync(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
 
 
 async def run(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
-    """Applies what is pending, and makes roles if asked to; the names of what was applied."""
+    """Apply pending migrations, and create roles on request. Return the names of what was applied."""
     async with await psycopg.AsyncConnection.connect(dsn, prepare_threshold=None) as conn:
         await conn.set_isolation_level(_ISOLATION)
         await conn.set_read_only(False)
@@ -265,9 +268,10 @@ async def run(dsn: str, schema: str, *, roles: bool = False) -> list[str]:
 
 
 def script(schema: str, *, roles: bool = False) -> str:
-    """All migrations and functions as one SQL script, for those who run SQL themselves. Safe to run
-    again is not promised: it is for a database without the schema."""
-    opening = (_PINS, _LOCK, _SCHEMA, _LEDGER)
+    """Return all migrations and functions as one SQL script, for a database without the schema.
+
+    It may fail if it is run twice."""
+    opening = (_PINS, _UNHURRIED, _LOCK, _SCHEMA, _LEDGER)
     parts = ["begin;", *(f"{fill(part, schema).strip()};" for part in opening)]
     for migration in migrations():
         parts += [f"-- {migration.name}", fill(migration.text, schema).strip()]
@@ -286,7 +290,7 @@ def script(schema: str, *, roles: bool = False) -> str:
 
 
 async def verify(conn: psycopg.AsyncConnection[Any], schema: str) -> None:
-    """Refuses a schema that is missing, older, or newer and not suited."""
+    """Raise SchemaMismatch if the schema is missing, older, or newer and does not suit this library."""
     try:
         row = await (await conn.execute(fill(_VERSION, schema))).fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):
@@ -298,7 +302,7 @@ async def verify(conn: psycopg.AsyncConnection[Any], schema: str) -> None:
 
 
 def verify_sync(conn: psycopg.Connection[Any], schema: str) -> None:
-    """Refuses a schema that is missing, older, or newer and not suited."""
+    """Raise SchemaMismatch if the schema is missing, older, or newer and does not suit this library."""
     try:
         row = conn.execute(fill(_VERSION, schema)).fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):

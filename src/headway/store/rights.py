@@ -1,4 +1,4 @@
-"""Which role a statement needs, and what to do for a login that lacks it."""
+"""The role that a statement needs, and advice for a login that lacks it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPERATOR = frozenset(
     }
 )
 _KINDS = ("producer", "reader", "operator", "worker")
-"""A later one may do what those before it may, but that an operator makes no jobs."""
+"""Each may do what those before it may, with one exception: an operator cannot enqueue."""
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -48,10 +48,10 @@ def role_for(name: str) -> str:
 
 
 def advice(schema: str, login: str | None, names: Iterable[str]) -> str:
-    """Return what to do for a login that was denied these statements together."""
+    """Return advice for a login that was denied these statements, which run together."""
     kinds = sorted({role_for(name) for name in names}, key=_KINDS.index)
     who = "the login of this connection" if login is None else f"login {login}"
-    made = "`headway migrate --roles` makes the roles"
+    made = "`headway migrate --roles` creates the roles"
     if not kinds:
         roles = ", ".join(f"{schema}_{kind}" for kind in _KINDS)
         return f"{who} needs one of the roles {roles}; {made}"
@@ -61,15 +61,15 @@ def advice(schema: str, login: str | None, names: Iterable[str]) -> str:
 
 
 def login_of(conn: Connection[Any] | AsyncConnection[Any] | None) -> str | None:
-    """Return the name that a connection logged in with; none if it is closed."""
+    """Return the login of a connection, or None if it is closed."""
     return None if conn is None or conn.closed else conn.info.user
 
 
 def migrating(schema: str) -> str:
-    """Return what to do for a login that was denied a migration."""
+    """Return advice for a login that was denied a migration."""
     return (
-        f"migrate as the owner of schema {schema}; the first time takes CREATE on the database, "
-        "and --roles takes CREATEROLE"
+        f"migrate as the owner of schema {schema}; the first migration needs CREATE on the database, "
+        "and --roles needs CREATEROLE"
     )
 
 

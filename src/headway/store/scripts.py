@@ -1,7 +1,7 @@
 """Operations that take more than one statement, as generators of statements.
 
-A script yields statements and is sent their answers; `Client.play` and `Client.play_sync` run the
-same one, so that what it decides is written once.
+A script yields statements and receives their answers. `Client.play` and `Client.play_sync` run the same
+script, so its decisions are written once.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from uuid import UUID
 from headway.core import codec
 from headway.core.clock import monotonic
 from headway.core.failure import WORKER_LOST
+from headway.core.info import Attempt, JobStatus, ServerInfo
 from headway.core.state import State
 from headway.errors import DatabaseUnavailable, JobNotFound
-from headway.store import inspect, jobs
-from headway.store.connect import Target
-from headway.store.jobs import Moment
-from headway.store.rows import AttemptRow, JobRow, OutcomeRow, ServerRow
+from headway.store.connections.connect import Target
+from headway.store.rows import OutcomeRow
 from headway.store.statement import Statement
+from headway.store.statements import inspect, jobs
+from headway.store.statements.jobs import Moment
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A statement whose script is sent a `Reply`: it wants to know of repetitions."""
+    """A statement whose script receives a `ScriptReply`, because it must know of repetitions."""
 
     statement: Statement[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ScriptReply:
     """An answer, and whether the statement was sent more than once."""
 
     answer: Any
@@ -49,13 +50,13 @@ _REVIVABLE = (State.SCHEDULED, State.FAILED, State.CANCELLED, State.EXPIRED)
 
 
 def cancel(target: Target, job_id: UUID, now: Moment) -> Script[bool]:
-    """Cancel a job or ask it to stop. Return false if it had ended already.
+    """Cancel a job or ask it to stop. Return false if it had already ended.
 
-    After a repetition the job may have been cancelled by the first try.
+    After a repetition, the first try may have cancelled the job.
     """
     began, repeated = monotonic(), False
     for _ in range(_TRIES):
-        reply: Reply = yield Noticed(jobs.cancel(target, [job_id], now))
+        reply: ScriptReply = yield Noticed(jobs.cancel(target, [job_id], now))
         if reply.answer:
             return True
         repeated = repeated or reply.repeated
@@ -67,15 +68,18 @@ def cancel(target: Target, job_id: UUID, now: Moment) -> Script[bool]:
             return row is not None and row.finished_at is not None and row.finished_at >= moment
         if outcome.state.finished:
             return False
-    raise DatabaseUnavailable(f"job {job_id} changes hands too fast to be cancelled; try again")
+    raise DatabaseUnavailable(f"job {job_id} changes state too fast to be cancelled; try again")
 
 
 def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> Script[bool]:
-    """Make a job run again. Return false if there is nothing to repeat: it waits, runs or succeeded, or
-    has never been at `from_step`."""
+    """Make a job run again.
+
+    Return false if there is nothing to repeat: the job waits, runs or succeeded, or never reached
+    `from_step`.
+    """
     began, repeated = monotonic(), False
     for _ in range(_TRIES):
-        reply: Reply = yield Noticed(jobs.revive(target, job_id, from_step, now))
+        reply: ScriptReply = yield Noticed(jobs.revive(target, job_id, from_step, now))
         if reply.answer:
             return True
         repeated = repeated or reply.repeated
@@ -85,42 +89,44 @@ def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> 
         if from_step is not None or outcome.state not in _REVIVABLE:
             if not repeated or (from_step is not None and outcome.state is State.SCHEDULED):
                 return False
-            # The first try made it due at its own moment, which is later than this call.
+            # The first try set run_at to its own time, which is after the start of this call.
             row, moment = yield from _since(job_id, began, now)
             return row is not None and row.run_at >= moment
-    raise DatabaseUnavailable(f"job {job_id} changes hands too fast to be retried; try again")
+    raise DatabaseUnavailable(f"job {job_id} changes state too fast to be retried; try again")
 
 
 def edit(job_id: UUID, encode: Callable[[str, str], bytes]) -> Script[bool]:
-    """Give a job another input. Return false if it runs or succeeded. `encode` makes the input for a
-    task and step, which may change until it is written."""
+    """Give a job another input. Return false if it runs or succeeded.
+
+    `encode` makes the input for a task and step, which may change before it is written.
+    """
     written: bytes | None = None
     for _ in range(_TRIES):
-        row: JobRow | None = yield inspect.job(job_id)
+        row: JobStatus | None = yield inspect.job(job_id)
         if row is None:
             raise JobNotFound(job_id)
-        if row.state in (State.RUNNING, State.SUCCEEDED):
+        if row.state in ("running", "succeeded"):
             return written is not None and row.input == codec.decode(written)
         encoded = encode(row.task, row.step)
-        reply: Reply = yield Noticed(jobs.edit(job_id, row.step, encoded))
+        reply: ScriptReply = yield Noticed(jobs.edit(job_id, row.step, encoded))
         if reply.answer:
             return True
         if reply.repeated:
             written = encoded
-    raise DatabaseUnavailable(f"job {job_id} changes hands too fast to be edited; try again")
+    raise DatabaseUnavailable(f"job {job_id} changes state too fast to be edited; try again")
 
 
 def settle(statement: Statement[bool], repeated: bool = False) -> Script[bool]:
-    """Settle the claim of a consumer. Return false if the claim was lost, and nothing was changed.
+    """Settle the claim of a consumer. Return false if the claim was lost and nothing was changed.
 
-    After a repetition (`repeated`: the caller sent it before) the first try may have settled the
-    claim. Only a rescue takes a claim away, and it leaves an attempt of that claim.
+    After a repetition (`repeated`: the caller sent it before), the first try may have settled the
+    claim. Only a rescue takes a claim away, and it leaves an attempt row for that claim.
     """
-    reply: Reply = yield Noticed(statement)
+    reply: ScriptReply = yield Noticed(statement)
     if reply.answer or not (repeated or reply.repeated):
         return bool(reply.answer)
     job_id = UUID(statement.params["id"])
-    history: list[AttemptRow] = yield inspect.attempts(job_id)
+    history: list[Attempt] = yield inspect.attempts(job_id)
     spent = [attempt for attempt in history if attempt.claim == statement.params["claim"] >> 32]
     if any(spent_.error and spent_.error.get("type") == WORKER_LOST for spent_ in spent):
         return False
@@ -132,15 +138,15 @@ def settle(statement: Statement[bool], repeated: bool = False) -> Script[bool]:
     return True
 
 
-def _since(job_id: UUID, began: float, now: Moment) -> Script[tuple[JobRow | None, datetime]]:
-    """A job, and the moment at which this call began, by the database's clock."""
-    row: JobRow | None = yield inspect.job(job_id)
-    server: ServerRow = yield inspect.server()
+def _since(job_id: UUID, began: float, now: Moment) -> Script[tuple[JobStatus | None, datetime]]:
+    """Return a job, and the start of this call by the database's clock."""
+    row: JobStatus | None = yield inspect.job(job_id)
+    server: ServerInfo = yield inspect.server()
     return row, now or server.now - timedelta(seconds=monotonic() - began)
 
 
 def ended(job_id: UUID) -> Script[OutcomeRow | None]:
-    """How a job ended; none while it lives."""
+    """Return how a job ended, or None while it lives."""
     outcome: OutcomeRow | None = yield jobs.outcome(job_id)
     if outcome is None:
         raise JobNotFound(job_id)
@@ -148,7 +154,7 @@ def ended(job_id: UUID) -> Script[OutcomeRow | None]:
 
 
 def await_end(job_id: UUID, now: Moment) -> Script[OutcomeRow | None]:
-    """As `ended`, and whoever ends the job from now on says so."""
+    """Return how a job ended. If it lives, register for a notification of its end and return None."""
     outcome = yield from ended(job_id)
     if outcome is None and (yield jobs.await_end(job_id, now)):
         outcome = yield from ended(job_id)

@@ -1,28 +1,31 @@
-"""`headway job edit`: give a job that failed, or still waits, another input."""
+"""`headway job edit`: replace the input of a job that is waiting or has failed."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 from uuid import UUID
 
 import click
 
-from headway.cli.arguments import read_arguments
-from headway.cli.exits import DoesNotHold, Refused
-from headway.cli.loading import load_app
-from headway.cli.options import announce, as_json, careful, place, plain_app
+from headway.cli import terminal
+from headway.cli.exits import CommandFailed, CommandRefused
+from headway.cli.loading import app_for
+from headway.cli.options import announce, as_json, place
 from headway.cli.output import clean, print_json
+from headway.cli.parsing import read_arguments
 from headway.core import codec
+from headway.core.info import JobStatus
 from headway.errors import InvalidInput
-from headway.handle import Job, JobStatus
+from headway.job import Job
 
 
 @click.command
 @click.argument("job_id", metavar="ID", type=click.UUID)
 @click.argument("arguments", metavar="[JSON]", required=False)
-@click.option("--app", metavar="MODULE:ATTRIBUTE", help="Check the input by this app's task.")
-@click.option("--retry", is_flag=True, help="Retry the job with it.")
+@click.option(
+    "--app", metavar="MODULE:ATTRIBUTE", help="Check the input against the task of this app."
+)
+@click.option("--retry", is_flag=True, help="Retry the job with the new input.")
 @as_json
 @place
 def edit(
@@ -34,12 +37,12 @@ def edit(
     dsn: str | None,
     schema: str | None,
 ) -> None:
-    """Replace the whole input of a job that does not run, by a JSON object (`-`: standard input).
+    """Replace the input of a job that is not running by a JSON object (`-` reads standard input).
 
-    Without JSON the present input is opened in $EDITOR. Without --app the new one is not checked
-    before the job runs.
+    Without JSON, the current input is opened in $EDITOR. Without --app, the new input is checked
+    only when the job runs.
     """
-    hw = plain_app(dsn, schema) if app is None else careful(load_app(app, dsn=dsn, schema=schema))
+    hw = app_for(app, dsn=dsn, schema=schema)
     try:
         announce(hw)
         job = hw.job(job_id)
@@ -57,24 +60,26 @@ def edit(
 
 def _store(job: Job[Any], arguments: dict[str, Any], *, checked: bool) -> bool:
     if not job.edit_sync(arguments, check=checked):
-        raise DoesNotHold(
-            f"job {job.id} is {job.status_sync().state}: only the input of a job that waits, or that "
-            "ended without success, can be changed"
+        raise CommandFailed(
+            f"job {job.id} was not edited: its state is {job.status_sync().state}; only waiting, failed, "
+            "cancelled and expired jobs can be edited"
         )
     return True
 
 
 def _edit(job: Job[Any], before: JobStatus, *, checked: bool) -> bool:
-    """Has someone write it, until it fits or they give up; false if they leave it as it is."""
-    if not sys.stdin.isatty():
-        raise Refused("there is no terminal to edit on: give the input as JSON, or - to read it")
+    """Open an editor until the input is valid. Return false if it was left unchanged."""
+    if not terminal.at_terminal():
+        raise CommandRefused(
+            "no terminal to edit on; give the input as JSON, or - to read standard input"
+        )
     text = codec.encode_for_people(before.input) + "\n"
     while (edited := click.edit(text, extension=".json")) is not None:
         try:
             return _store(job, read_arguments(edited), checked=checked)
         except InvalidInput as error:
             click.echo(f"{clean(str(error))}", err=True)
-            if not click.confirm("edit it again?", default=True, err=True):
+            if not click.confirm("Edit again?", default=True, err=True):
                 raise
             text = edited
     return False
@@ -88,10 +93,12 @@ def _say(
         print_json({**facts, "old": before.input, "new": after.input, "state": after.state})
         return
     if not changed:
-        click.echo(f"job {after.id} was left as it is")
+        click.echo(f"job {after.id} is unchanged")
         return
     click.echo(f"old: {clean(codec.encode_document(before.input))}")
     click.echo(f"new: {clean(codec.encode_document(after.input))}")
     click.echo(f"job {after.id} is {after.state}")
     if app is None:
-        click.echo("not checked: --app module:hw checks an input by the task", err=True)
+        click.echo(
+            "note: the input was not checked; --app module:hw checks it against the task", err=True
+        )

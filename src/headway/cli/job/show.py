@@ -1,8 +1,9 @@
-"""`headway job show` and `job explain`: one job's whole story, and why it does not run."""
+"""`headway job show` and `job explain`: everything about one job, and why it is not running."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -15,16 +16,13 @@ from headway.cli.output import ago, clean, clean_name, coloured_state, console, 
 from headway.core import codec
 from headway.core.duration import in_words
 from headway.core.failure import Envelope
-from headway.errors import JobNotFound
-from headway.handle import JobStatus
-from headway.store import inspect
-from headway.store.rows import AttemptRow, SuccessorRow
+from headway.core.info import Attempt, JobStatus, Successor
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINKS = {"dead-letter-of": "dead letter of", "failure-of": "called for"}
-"""Headers that name another job, and what that means."""
+_LINKS = {"dead-letter-of": "dead letter of", "failure-of": "failure handler of"}
+"""Headers that name another job, with their labels."""
 
 
 @click.command
@@ -32,12 +30,10 @@ _LINKS = {"dead-letter-of": "dead letter of", "failure-of": "called for"}
 @as_json
 @database
 def explain(hw: Headway, job_id: UUID, as_json: bool) -> None:
-    """Why a job does not run, or what became of it; the most certain reason first."""
-    row, reasons = hw.session.client.run_all_sync([inspect.job(job_id), inspect.explain(job_id)])
-    if row is None:
-        raise JobNotFound(job_id)
+    """Explain why a job is not running, or how it ended. The most certain reason comes first."""
+    status, reasons = hw.jobs.get_sync(job_id), hw.jobs.explain_sync(job_id)
     if as_json:
-        print_json({"id": job_id, "state": row.state.label, "reasons": reasons})
+        print_json({"id": job_id, "state": status.state, "reasons": reasons})
         return
     for reason in reasons:
         click.echo(clean(reason))
@@ -48,43 +44,37 @@ def explain(hw: Headway, job_id: UUID, as_json: bool) -> None:
 @as_json
 @database
 def show(hw: Headway, job_id: UUID, as_json: bool) -> None:
-    """Everything about one job: input, result, error, its steps, every failed attempt, its links,
-    why it does not run."""
-    row, history, reasons, successors, server = hw.session.client.run_all_sync(
-        [
-            inspect.job(job_id),
-            inspect.attempts(job_id),
-            inspect.explain(job_id),
-            inspect.successors(job_id),
-            inspect.server(),
-        ]
-    )
-    if row is None:
-        raise JobNotFound(job_id)
-    status = JobStatus.of(row)
-    why: list[str] = [] if status.finished else reasons
+    """Show everything about one job.
+
+    That is its input, result, error, steps, failed attempts and related jobs, and why it is not
+    running.
+    """
+    job = hw.job(job_id)
+    status, history = job.status_sync(), job.history_sync()
+    successors, now = hw.jobs.successors_sync(job_id), hw.server_info_sync().now
+    why: list[str] = [] if status.finished else job.explain_sync()
     attempts = [attempt for attempt in history if attempt.error is not None]
     if as_json:
-        fields = {name: getattr(status, name) for name in status.__slots__}
+        known = {field.name: getattr(status, field.name) for field in fields(status)}
         links = {"history": history, "successors": successors}
-        print_json({**fields, "attempts": attempts, **links, "why": why})
+        print_json({**known, "attempts": attempts, **links, "why": why})
         return
     screen = console()
-    _facts(screen, status, why, successors, server.now)
+    _facts(screen, status, why, successors, now)
     if status.step:
-        _history(screen, history, server.now)
+        _history(screen, history, now)
     if status.error is not None:
         below = bool(attempts) and attempts[-1].error == status.error
         _error(screen, "error", status.error, trace=not below)
     for attempt in attempts:
-        _error(screen, _about(attempt, server.now), attempt.error)
+        _error(screen, _about(attempt, now), attempt.error or {})
 
 
 def _facts(
     screen: Console,
     job: JobStatus,
     why: Sequence[str],
-    successors: Sequence[SuccessorRow],
+    successors: Sequence[Successor],
     now: datetime,
 ) -> None:
     from rich.table import Table
@@ -130,7 +120,7 @@ def _facts(
 
 def _moments(job: JobStatus) -> list[tuple[str, datetime | None]]:
     return [
-        ("made", job.created_at),
+        ("created", job.created_at),
         ("due", None if job.finished else job.run_at),
         ("started", job.started_at),
         ("finished", job.finished_at),
@@ -142,15 +132,18 @@ def _keys(keys: dict[str, Any]) -> list[str]:
     words: list[str] = []
     if key := keys.get("concurrency"):
         order = ", in order" if keys.get("ordered") else ""
-        words.append(f"{key}: {keys.get('limit', 1)} at a time{order}")
+        limit = f": {keys['limit']} at a time" if "limit" in keys else ""
+        words.append(f"{key}{limit}{order}")
     if key := keys.get("unique"):
-        until = "until it is first claimed" if keys.get("until_claimed") else "until it has ended"
+        until = (
+            "until a worker claims the job" if keys.get("until_claimed") else "until the job ends"
+        )
         words.append(f"{key}: unique {until}")
     return words
 
 
-def _history(screen: Console, history: Sequence[AttemptRow], now: datetime) -> None:
-    shown = table("step", "attempt>", "outcome", "took>", "when", "went to")
+def _history(screen: Console, history: Sequence[Attempt], now: datetime) -> None:
+    shown = table("step", "attempt>", "outcome", "took>", "ended", "next step")
     for attempt in history:
         began, ended = attempt.started_at, attempt.finished_at
         shown.add_row(
@@ -165,9 +158,9 @@ def _history(screen: Console, history: Sequence[AttemptRow], now: datetime) -> N
     screen.print(shown)
 
 
-def _about(attempt: AttemptRow, now: datetime) -> str:
+def _about(attempt: Attempt, now: datetime) -> str:
     worker = "" if attempt.worker is None else f", on worker {attempt.worker}"
-    step = f" of {clean_name(attempt.step)}" if attempt.step else ""
+    step = f" of step {clean_name(attempt.step)}" if attempt.step else ""
     return f"attempt {attempt.attempt}{step} failed {ago(attempt.finished_at, now)}{worker}"
 
 

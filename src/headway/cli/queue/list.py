@@ -1,4 +1,4 @@
-"""`headway queue`: look at queues, and say how they are to be served."""
+"""`headway queue list`: every queue with unfinished jobs, a pause or a limit."""
 
 from __future__ import annotations
 
@@ -6,30 +6,22 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import clean, clean_name, console, print_json, table
-from headway.cli.person import pause_in_words
-from headway.cli.queue_change import drain, metrics, move, purge
-from headway.cli.queue_control import limit, limits, pause, resume
+from headway.cli.output import clean, clean_name, console, pause_in_words, print_json, table
 from headway.core.duration import in_words
 from headway.core.limits import in_words as limits_in_words
 
 
-@click.group
-def queue() -> None:
-    """Look at queues; pause, limit, purge and move them."""
-
-
-@queue.command("list")
+@click.command("list")
 @as_json
 @database
 def list_queues(hw: Headway, as_json: bool) -> None:
-    """Every queue with live jobs or settings, and what waits in it."""
+    """List every queue with unfinished jobs, a pause or a limit."""
     found = hw.queues.list_sync()
     if as_json:
         print_json(found)
         return
     if not found:
-        click.echo("no queue has live jobs, and none is paused")
+        click.echo("no queues with unfinished jobs, pauses or limits")
         return
     shown = table(
         "queue",
@@ -54,7 +46,3 @@ def list_queues(hw: Headway, as_json: bool) -> None:
             style="dim" if row.paused_at else None,
         )
     console().print(shown)
-
-
-for command in (pause, resume, limit, limits, metrics, purge, move, drain):
-    queue.add_command(command)

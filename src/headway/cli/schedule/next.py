@@ -1,4 +1,4 @@
-"""`headway schedule next`: what will happen, with the offset and a word where the clocks are changed."""
+"""`headway schedule next`: preview of runs, with notes where clocks change."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import click
 
 from headway.app import Headway
 from headway.cli.options import as_json, database
-from headway.cli.output import clean, console, print_json, table
-from headway.cli.person import pause_in_words
-from headway.core import clocks, cron
+from headway.cli.output import clean, console, pause_in_words, print_json, table
+from headway.core import cron
+from headway.core import zones as clocks
 from headway.core.duration import in_words
+from headway.core.info import ScheduleStatus
 from headway.errors import ConfigError, HeadwayError, ScheduleNotFound
-from headway.schedule import ScheduleStatus, preview
+from headway.schedules import preview
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """An occurrence, and what is to be said about it."""
+    """One run of a schedule, with a note about it."""
 
     at: datetime
     utc: datetime
@@ -29,13 +30,20 @@ class Coming:
 
 @click.command("next")
 @click.argument("name_or_spec")
-@click.option("-n", "count", type=click.IntRange(1, 10_000), default=10, show_default=True)
+@click.option(
+    "-n",
+    "count",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    help="Runs to show.",
+)
 @as_json
 @database
 def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> None:
-    """When the schedule of a name is due next, or when one would be that says '0 8 * * *[Europe/Berlin]'.
+    """Show the next runs of a schedule, by its name or by a spec like '0 8 * * *[Europe/Berlin]'.
 
-    What is asked for as a spec needs no database.
+    A spec needs no database.
     """
     status = None
     try:
@@ -51,11 +59,13 @@ def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> N
         return
     if status is not None and status.paused:
         about = clean(pause_in_words(status.paused_by, status.pause_reason))
-        click.echo(f"it is paused {about}: nothing happens until it is resumed", err=True)
+        click.echo(
+            f"note: the schedule is paused {about}; it does not run until it is resumed", err=True
+        )
     if not coming:
-        click.echo("never again")
+        click.echo("no more runs")
         return
-    shown = table("", f"in {spec.zone.key}!", "UTC!", "")
+    shown = table("day", f"{spec.zone.key}!", "UTC!", "note")
     for one in coming:
         shown.add_row(
             f"{one.at:%a}", one.at.isoformat(" "), f"{one.utc:%Y-%m-%d %H:%M:%SZ}", one.note
@@ -64,7 +74,7 @@ def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> N
 
 
 def noted(spec: cron.Spec, found: Sequence[datetime]) -> list[Coming]:
-    """Occurrences with a word where the clocks are changed."""
+    """Return the runs, with notes where clocks change."""
     coming: list[Coming] = []
     for place, moment in enumerate(found):
         before = found[place - 1] if place else None
@@ -79,11 +89,11 @@ def _notes(spec: cron.Spec, before: datetime | None, moment: datetime) -> list[s
     change = _offset(moment) - _offset(before or moment)
     if change:
         way = "forward" if change > timedelta(0) else "back"
-        notes.append(f"the clocks went {way} by {in_words(abs(change).total_seconds())}")
+        notes.append(f"clocks went {way} by {in_words(abs(change).total_seconds())}")
     if spec.moved(moment):
-        notes.append("instead of a time that does not exist that day")
+        notes.append("replaces a time that does not exist on this day")
     if clocks.is_twice(moment, spec.zone):
-        notes.append(f"the {'second' if moment.fold else 'first'} of two {moment:%H:%M}")
+        notes.append(f"{'second' if moment.fold else 'first'} of two {moment:%H:%M}")
     return notes
 
 
@@ -92,7 +102,7 @@ def _offset(moment: datetime) -> timedelta:
 
 
 def _named(hw: Headway, name: str, no_spec: ConfigError) -> ScheduleStatus:
-    """The schedule of this name; for what looks like a spec and is no name, what is wrong with it."""
+    """Return the schedule of this name. Raise `no_spec` if it is not a name but looks like a spec."""
     looks_like_a_spec = name.startswith("@") or "[" in name or len(name.split()) >= 5
     try:
         status = hw.schedules.get_sync(name)

@@ -1,4 +1,4 @@
-"""`headway schedule put`: make a schedule by hand, with the app's checks or without the app."""
+"""`headway schedule put`: add or change a schedule, checked by the app or without it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import Any
 
 import click
 
-from headway.app import Headway
-from headway.cli.arguments import read_arguments
+from headway._api.declared_schedules import put_of, queue_key
+from headway.app import Headway, session_of
 from headway.cli.exits import refusals_explained
-from headway.cli.job_enqueue import moment
-from headway.cli.known import note_unknown
-from headway.cli.loading import load_app
-from headway.cli.options import announce, as_json, careful, duration, place, plain_app
+from headway.cli.loading import app_for
+from headway.cli.options import announce, as_json, place
 from headway.cli.output import print_json
+from headway.cli.parsing import duration, moment, read_arguments
+from headway.cli.unknown_names import note_unknown
 from headway.core import codec
 from headway.core.names import check_name
 from headway.core.schedule import Schedule
-from headway.declared import put_of, queue_key
 from headway.errors import ConfigError
-from headway.store import schedules
+from headway.store.statements import schedules
 
 
 @click.command
@@ -28,27 +27,43 @@ from headway.store import schedules
 @click.argument("task")
 @click.argument("spec")
 @click.argument("arguments", metavar="[JSON]", default="{}")
-@click.option("--app", metavar="MODULE:ATTRIBUTE", help="Check the call by this app's task.")
+@click.option(
+    "--app", metavar="MODULE:ATTRIBUTE", help="Check the call against the task of this app."
+)
 @click.option(
     "--catch-up",
     type=click.Choice(["skip", "one", "all"]),
     default="one",
     show_default=True,
-    help="What becomes of occurrences that were missed.",
+    help="What to do about missed runs.",
 )
-@click.option("--most", type=click.IntRange(1), default=100, help="Of --catch-up all: how many.")
+@click.option(
+    "--max-catch-up",
+    type=click.IntRange(1),
+    metavar="N",
+    default=100,
+    show_default=True,
+    help="With --catch-up all: the most missed runs to make up.",
+)
 @click.option(
     "--overlap",
     type=click.Choice(["allow", "skip", "queue"]),
     default="allow",
     show_default=True,
-    help="What to do while the job before has not ended.",
+    help="What to do if the previous job has not finished.",
 )
-@click.option("--jitter", type=duration, metavar="DURATION", help="Spread jobs over so long.")
 @click.option(
-    "--no-keys", is_flag=True, help="Without --app: leave out keys that the task's code would make."
+    "--jitter",
+    type=duration,
+    metavar="DURATION",
+    help="Delay each run by a random time up to this.",
 )
-@click.option("--ends", type=moment, metavar="MOMENT", help="No occurrence after then.")
+@click.option(
+    "--no-keys",
+    is_flag=True,
+    help="Without --app: leave out the keys that the task's code would compute.",
+)
+@click.option("--ends-at", type=moment, metavar="TIME", help="No runs after this time.")
 @as_json
 @place
 def put(
@@ -63,17 +78,17 @@ def put(
     no_keys: bool,
     **rules: Any,
 ) -> None:
-    """Make schedule NAME, or change it: jobs of TASK whenever SPEC says, with arguments as JSON.
+    """Add or change schedule NAME, which enqueues TASK at the times of SPEC.
 
-    Without --app only what workers declared of the task is known: a call that does not fit fails when
-    it runs.
+    JSON is an object with the arguments (`-` reads standard input). Without --app, the arguments
+    are checked only when a job runs.
     """
     call = read_arguments(arguments)
-    hw = plain_app(dsn, schema) if app is None else careful(load_app(app, dsn=dsn, schema=schema))
+    hw = app_for(app, dsn=dsn, schema=schema)
     try:
         announce(hw)
         if app is None:
-            _unchecked(hw, task, Schedule(spec, name, call, **rules), no_keys)
+            _unchecked(hw, task, Schedule(spec, name=name, input=call, **rules), no_keys)
             note_unknown(hw, task)
         else:
             hw.schedules.put_sync(name, task, spec, input=call, **rules)
@@ -84,11 +99,12 @@ def put(
     if as_json:
         print_json({"schedule": name, "task": task, "spec": spec, "next_at": first})
     else:
-        click.echo(f"schedule {name} is due next at {first.isoformat(' ') if first else 'no time'}")
+        next_run = f"runs next at {first.isoformat(' ')}" if first else "has no next run"
+        click.echo(f"schedule {name} {next_run}")
 
 
 def _unchecked(hw: Headway, task: str, schedule: Schedule, no_keys: bool) -> None:
-    session, name = hw.session, schedule.name or ""
+    session, name = session_of(hw), schedule.name or ""
     check_name(task, "task name")
     codec.check_size(codec.encode(schedule.input), session.max_payload_bytes, "the input")
     call: dict[str, Any] = {"task": task, "input": schedule.input, "no_keys": no_keys}
@@ -103,7 +119,7 @@ def _unchecked(hw: Headway, task: str, schedule: Schedule, no_keys: bool) -> Non
             schedules.put(session.target, [made], owner=owner, declared=False, now=now)
         )
     if not answer:
-        over = f"{schedule.spec!r} has passed" + (
-            f", or ends at {schedule.ends}" if schedule.ends else ""
+        over = f"{schedule.spec!r} is in the past" + (
+            f" or after {schedule.ends_at}" if schedule.ends_at else ""
         )
-        raise ConfigError(f"schedule {name!r} would never fire: {over}; give it a time to come")
+        raise ConfigError(f"schedule {name!r} would never run: {over}; give it a future time")

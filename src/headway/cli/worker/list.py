@@ -1,4 +1,4 @@
-"""`headway worker-list`: the fleet."""
+"""`headway worker-list`: the workers of the fleet."""
 
 from __future__ import annotations
 
@@ -8,28 +8,37 @@ from headway.app import Headway
 from headway.cli.options import as_json, database
 from headway.cli.output import clean_name, console, print_json, table
 from headway.core.duration import in_words
-from headway.store import inspect
-from headway.store.rows import WorkerRow
+from headway.core.info import WorkerInfo
 
 
 @click.command("worker-list")
 @as_json
 @database
 def worker_list(hw: Headway, as_json: bool) -> None:
-    """The workers of the last hour, alive and gone."""
-    found = hw.session.client.run_sync(inspect.workers(hw.session.clock.now()))
+    """List the workers that are alive or were alive in the last hour."""
+    found = hw.workers.list_sync()
     if as_json:
         print_json(found)
         return
     if not found:
-        click.echo("no worker was here within the last hour; start one: headway worker module:hw")
+        click.echo("no workers in the last hour; start one: headway worker module:hw")
         return
-    shown = table("id>", "worker!", "", "heard", "slots>", "queues", "tasks", "version", "sweeps")
+    shown = table(
+        "id>",
+        "worker!",
+        "state",
+        "last heartbeat",
+        "slots>",
+        "queues",
+        "tasks",
+        "version",
+        "leader",
+    )
     for row in found:
         shown.add_row(
             str(row.id),
             clean_name(row.name),
-            _how(row),
+            _state(row),
             f"{in_words(max(0, row.silent_for))} ago",
             str(row.slots),
             clean_name(", ".join(row.queues)),
@@ -44,9 +53,9 @@ def worker_list(hw: Headway, as_json: bool) -> None:
             console().print(f"worker {row.id}: {clean_name(row.trouble)}", markup=False)
 
 
-def _how(row: WorkerRow) -> str:
+def _state(row: WorkerInfo) -> str:
     if not row.alive:
         return "gone"
     if row.trouble is not None:
-        return "in trouble"
-    return "drains" if row.draining else "alive"
+        return "unhealthy"
+    return "draining" if row.draining else "alive"

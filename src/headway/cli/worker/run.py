@@ -8,16 +8,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import click
 
 from headway.app import Headway
 from headway.cli.exits import OK
-from headway.cli.loading import load_app
-from headway.cli.options import PATIENCE, duration, given, place
+from headway.cli.loading import load_app, opened
+from headway.cli.options import given, place
+from headway.cli.parsing import duration
 from headway.core.address import parse_address
 from headway.core.clock import monotonic
 from headway.core.duration import seconds
@@ -41,61 +41,69 @@ _THREADS_END_WITHIN = 0.5
     "queues",
     multiple=True,
     metavar="NAME[:WEIGHT | =SLOTS]",
-    help="A queue to serve, with its weight among those that share slots (mail:3) or with slots of its "
-    "own (reports=2); '*' for whatever others there are. Repeat for more. Without any: all that the "
-    "app's tasks name.",
+    help="Queue to serve, with its weight among the queues that share slots (mail:3) or with slots of "
+    "its own (reports=2). '*' means every other queue. Repeatable. Default: the queues of the app's "
+    "tasks.",
 )
 @click.option(
     "--order",
     type=click.Choice(["fair", "strict"]),
-    help="fair: queues take turns by weight (default). strict: in the order given, the next only while "
-    "those before it are empty.",
+    help="fair: queues take turns by weight (default). strict: a queue is served only while the queues "
+    "before it are empty.",
 )
 @click.option(
     "-c",
     "--concurrency",
     type=click.IntRange(1),
     metavar="N",
-    help="Jobs at once, per process (default: 100).",
+    help="Jobs that run at once per process (default: 100).",
 )
 @click.option(
     "--processes",
     type=click.IntRange(1),
     metavar="N",
-    help="Worker processes, under a supervisor that starts the dead again.",
+    help="Worker processes, under a supervisor that replaces any that die.",
 )
 @click.option(
     "--grace",
     type=duration,
     metavar="DURATION",
-    help="How long running jobs may take to finish (default: 30s).",
+    help="Time for running jobs to finish when the worker stops (default: 30s).",
 )
 @click.option(
     "--lease",
     type=duration,
     metavar="DURATION",
-    help="How long it may go unheard before it is lost (default: 30s).",
+    help="Time without a heartbeat after which the worker counts as lost (default: 30s).",
 )
 @click.option(
     "--poll",
     type=duration,
     metavar="DURATION",
-    help="How often to look without being told of work.",
+    help="Interval for polling when no notification arrives.",
 )
-@click.option("--listen/--no-listen", default=None, help="Whether to be told of work by NOTIFY.")
+@click.option(
+    "--listen/--no-listen",
+    default=None,
+    help="Wait for notifications of new jobs (NOTIFY), or only poll.",
+)
 @click.option(
     "--task-processes",
     type=click.IntRange(1),
     metavar="N",
     help='Processes for tasks with executor="process" (default: one per core).',
 )
-@click.option("--log-level", type=click.Choice(_LEVELS), help="(default: info)")
-@click.option("--log-format", type=click.Choice(["text", "json"]), help="(default: text)")
+@click.option(
+    "--log-level", type=click.Choice(_LEVELS), help="Lowest level to log (default: info)."
+)
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), help="Format of log lines (default: text)."
+)
 @click.option(
     "--health",
     metavar="ADDRESS",
-    help="Answer /livez, /readyz and /metrics here: 0.0.0.0:8080, or a port for this machine alone. "
-    "Each further process answers one port further.",
+    help="Serve /livez, /readyz and /metrics at this address: 0.0.0.0:8080, or a port on localhost. "
+    "Each further process uses the next port.",
 )
 @click.option("--leash", type=int, hidden=True)
 @click.option("--number", type=int, default=0, hidden=True)
@@ -119,10 +127,11 @@ def worker(
     dsn: str | None,
     schema: str | None,
 ) -> None:
-    """Run the jobs of APP, written as module:attribute (attribute `hw` if left out).
+    """Run the jobs of APP, given as module:attribute (default attribute: hw).
 
-    SIGTERM or Ctrl-C drains: running jobs finish, what has not started goes back. A second one
-    waits for nobody. What is not given here is as configured: `headway config APP`.
+    SIGTERM or Ctrl-C drains the worker: running jobs finish, and jobs that have not started go back
+    to their queue. A second signal stops the worker at once. Options that are not given come from the
+    configuration: `headway config APP`.
     """
     _leave_on_signals(supervised=leash is not None)
     configured = load()
@@ -152,48 +161,39 @@ def _listens(hw: Headway, listen: bool | None) -> bool:
 
 
 async def _serve(hw: Headway, options: Mapping[str, Any], leash: int | None, number: int) -> int:
-    worker = hw.worker(**options)  # complains of the app before the database is asked
-    async with _opened(hw):
+    worker = hw.worker(**options)  # reports errors of the app before connecting
+    async with opened(hw):
         if leash is None:
             await worker.run(signals=True)
             return OK
-        # Ctrl-C reaches the whole group; the supervisor says what it means for us.
+        # Ctrl-C reaches the whole process group; the supervisor decides and sends SIGTERM.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
         with Leash(leash).watch(worker.stop):
             await worker.run(process=number)
-        return DRAINED if worker.drained_from_afar else OK
+        return DRAINED if worker.drained_remotely else OK
 
 
 async def _supervise(hw: Headway, options: Mapping[str, Any], processes: int) -> int:
     health = hw.settings.worker(options).health
     if health is not None:
         check_free(parse_address(health), processes)
-    # Opened for two reasons: what cannot work is said once, here, and not by every process; and an
-    # embedded server outlives any one of the workers.
+    # Opened for two reasons: the supervisor reports errors once, not every process; and an embedded
+    # server outlives any one of the workers.
     hw.worker(**options)
-    async with _opened(hw):
+    async with opened(hw):
         grace = seconds(hw.settings.worker(options).grace)
         return await Supervisor(_command, processes, grace=grace).run()
 
 
-@asynccontextmanager
-async def _opened(hw: Headway) -> AsyncGenerator[None]:
-    """The app, opened: someone at the terminal learns soon that it cannot be, jobs have their time."""
-    hw.session.patience = PATIENCE
-    async with hw:
-        hw.session.client.patience = None
-        yield
-
-
 def _command(leash: int, number: int) -> list[str]:
-    """This command again, for one worker."""
+    """Return the command that starts one worker under the supervisor."""
     name, *rest = sys.argv[1:]
     own = ["--leash", str(leash), "--number", str(number)]
     return [sys.executable, "-m", "headway", name, *own, *rest]
 
 
 def _leave_on_signals(*, supervised: bool) -> None:
-    """Until the worker heeds signals itself there is nothing to drain."""
+    """Exit on signals until the worker handles them itself: there is nothing to drain yet."""
 
     def leave(*_: object) -> None:
         raise SystemExit(OK)
@@ -203,13 +203,13 @@ def _leave_on_signals(*, supervised: bool) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends this process, also when a handler's thread would not stop."""
+    """End this process, even if a handler's thread does not stop."""
     deadline = monotonic() + _THREADS_END_WITHIN
     threads = [t for t in threading.enumerate() if t.name.startswith("headway-") and not t.daemon]
     for thread in threads:
         thread.join(max(0, deadline - monotonic()))
     if any(thread.is_alive() for thread in threads):
-        log.warning("a handler's thread did not stop; leaving without it")
+        log.warning("a handler's thread did not stop; exiting anyway")
         logging.shutdown()
         os._exit(code)
     raise SystemExit(code)

@@ -1,1 +1,1 @@
-"""What to claim next: queues, priorities, cursors, fair shares and limits."""
+"""Claiming: which queues, lines and limits, after which cursors, and when to scan."""

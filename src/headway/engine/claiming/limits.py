@@ -1,8 +1,11 @@
-"""What a worker knows of limits, and the lines of a claim that wait for room under them.
+"""The limits that a worker knows, and the lines of a claim that wait for room under them.
 
-The claim itself keeps limits, in the database (moves/claim.sql). This is about not asking in vain: a
-line that got less than it asked for is asked again when room was freed, here or elsewhere, when the
-next token is due, or when someone else has let go of the limit.
+The claim itself keeps limits, in the database (moves/claim.sql). This module avoids claims in vain. A
+line that got less than it asked for is asked again when:
+
+- room was freed, here or elsewhere;
+- the next token is due;
+- another claim has released the limit.
 """
 
 from __future__ import annotations
@@ -13,11 +16,10 @@ from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 
 from headway.core.clock import monotonic
-from headway.store.controls import ControlRow, LockedLimit, first_end
+from headway.core.info import Control
+from headway.engine.claiming.lines import ClaimLine
 from headway.store.rows import Claim
-
-Line = tuple[str, int, str | None]
-"""A queue, a priority and, for a handler that is asked for alone, that handler: what has a cursor."""
+from headway.store.statements.controls import LockedLimit, first_end
 
 LimitName = tuple[str, str]
 """("queue", its name) or ("task", the handler)."""
@@ -25,15 +27,16 @@ LimitName = tuple[str, str]
 _QUEUE_AND_HANDLER = attrgetter("queue", "handler")
 
 _TRY_AGAIN = (0.005, 0.015)
-"""Seconds after which a limit that someone else had is asked for again; drawn, so that two take turns."""
+"""Seconds until a limit that another claim had locked is tried again: random, so that two workers take
+turns."""
 
 
-class Limits:
-    """The limits of queues and tasks, as far as this worker has heard of them."""
+class KnownLimits:
+    """The limits of queues and tasks that this worker knows from its last scan."""
 
     def __init__(self) -> None:
         self._names = frozenset[LimitName]()
-        self._held: set[Line] = set()
+        self._held: set[ClaimLine] = set()
         self._opens_at: dict[LimitName, float] = {}
         self._pause_ends_at: float | None = None
 
@@ -48,12 +51,12 @@ class Limits:
         return sorted(name for kind, name in self._names if kind == "task")
 
     @property
-    def held(self) -> Collection[Line]:
+    def held(self) -> Collection[ClaimLine]:
         """The lines that wait for room."""
         return self._held
 
-    def take_in(self, controls: Sequence[ControlRow]) -> None:
-        """What is said now."""
+    def take_in(self, controls: Sequence[Control]) -> None:
+        """Take in the pauses and limits that are in force now."""
         self._names = frozenset(
             (row.kind, row.name)
             for row in controls
@@ -63,7 +66,7 @@ class Limits:
         self._pause_ends_at = None if ends_in is None else monotonic() + ends_in
 
     def of(self, queue: str, handler: str | None) -> list[LimitName]:
-        """The limits that a job of this queue and handler counts under."""
+        """Return the limits that a job of this queue and handler counts under."""
         if not self._names:
             return []
         names: list[LimitName] = [("queue", queue)]
@@ -72,40 +75,40 @@ class Limits:
         return [name for name in names if name in self._names]
 
     def count(self, claims: Iterable[Claim]) -> Counter[LimitName]:
-        """How many of these count under which limits."""
+        """Return how many of these claims count under each limit."""
         counted = Counter[LimitName]()
         if self._names:
             for (queue, handler), count in Counter(map(_QUEUE_AND_HANDLER, claims)).items():
                 counted.update(dict.fromkeys(self.of(queue, handler), count))
         return counted
 
-    def hold(self, line: Line) -> bool:
-        """The line waits for room, if it has a limit; false if it has none."""
+    def hold(self, line: ClaimLine) -> bool:
+        """Let a line wait for room. Return false if it has no limit."""
         if not self.of(line[0], line[2]):
             return False
         self._held.add(line)
         return True
 
-    def open(self, name: LimitName) -> set[Line]:
-        """There may be room under a limit: the lines that waited for it."""
+    def open(self, name: LimitName) -> set[ClaimLine]:
+        """There may be room under a limit. Return the lines that waited for it."""
         self._opens_at.pop(name, None)
         opened = {line for line in self._held if name in self.of(line[0], line[2])}
         self._held -= opened
         return opened
 
     def open_all(self) -> None:
-        """Nobody waits any more: everything is looked at anew."""
+        """Let no line wait any more, because a scan has read everything."""
         self._held.clear()
         self._opens_at.clear()
 
-    def open_due(self) -> set[Line]:
-        """The lines that waited for a moment which has come."""
+    def open_due(self) -> set[ClaimLine]:
+        """Return the lines whose moment has come."""
         now = monotonic()
         due = [name for name, moment in self._opens_at.items() if moment <= now]
         return {line for name in due for line in self.open(name)}
 
     def pause_ended(self) -> bool:
-        """Whether a pause has ended by itself since this was last asked."""
+        """Return whether a pause has ended by itself since the last call."""
         if self._pause_ends_at is None or self._pause_ends_at > monotonic():
             return False
         self._pause_ends_at = None
@@ -117,7 +120,7 @@ class Limits:
         locked: Sequence[LockedLimit],
         taken: Counter[LimitName],
     ) -> None:
-        """Takes in what a claim found: when each limit that was asked under is to be asked again."""
+        """Take in what a claim found out: when to ask again under each of its limits."""
         ours = {(limit.kind, limit.name): limit for limit in locked}
         for name in asked:
             limit = ours.get(name)
@@ -131,8 +134,8 @@ class Limits:
         locked: Sequence[LockedLimit],
         taken: Counter[LimitName],
     ) -> set[LimitName]:
-        """The limits for whose sake a claim may have left something: it took all that they had, or
-        someone else had them."""
+        """Return the limits because of which a claim may have left jobs: it used all their room, or
+        another claim had locked them."""
         roomy = {
             (limit.kind, limit.name)
             for limit in locked
@@ -142,7 +145,7 @@ class Limits:
         return {*asked} - roomy
 
     def wait(self) -> float | None:
-        """Seconds until the next moment that somebody waits for."""
+        """Return the seconds until the next moment that a line waits for."""
         moments = [*self._opens_at.values()] if self._held else []
         if self._pause_ends_at is not None:
             moments.append(self._pause_ends_at)

@@ -1,4 +1,4 @@
-"""Slots of handlers that have some of their own: how many of a task may run at once in one worker."""
+"""Slots of handlers that have their own: how many jobs of a task may run at once in one worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.engine.claiming.fair_share import EVERY
 
 
 def slots_of(definitions: Mapping[str, Definition], processes: int) -> dict[str, int]:
-    """For each handler that may not have all of the worker's slots, those that it may have."""
+    """Return how many slots each handler may use, for those that may not use all of them."""
     found = {handler: _slots(d, processes) for handler, d in definitions.items()}
     return {handler: slots for handler, slots in found.items() if slots is not None}
 
@@ -18,7 +18,7 @@ def slots_of(definitions: Mapping[str, Definition], processes: int) -> dict[str,
 def check_batches(
     definitions: Mapping[str, Definition], queues: Mapping[str, int], options: WorkerOptions
 ) -> None:
-    """Refuses to serve a task whose batches could never be full; `queues` share their slots."""
+    """Raise ConfigError if the batches of a task could never be full. `queues` share their slots."""
     for definition in definitions.values():
         if definition.batch is None:
             continue
@@ -33,6 +33,6 @@ def _slots(definition: Definition, processes: int) -> int | None:
     if definition.executor == "process":
         return min(definition.slots or processes, processes)
     if definition.batch is not None and definition.slots is None:
-        # What it gathers beyond one call would wait here while other workers have time for it.
+        # More jobs than one call takes would wait here while other workers are free.
         return definition.batch.size
     return definition.slots

@@ -1,1 +1,1 @@
-"""Whether a worker is alive and ready, and who is told."""
+"""Whether a worker is alive and ready, and how it reports that."""

@@ -1,7 +1,7 @@
 """A worker's health over HTTP: /livez, /readyz and /metrics, from a thread of its own.
 
-The thread has its own event loop and, once somebody asks, its own connection: it answers also while the
-worker's loop is stuck, and no question costs the worker anything but a look at a few numbers.
+The thread has its own event loop and, after the first request that needs one, its own connection. So it
+answers even while the worker's loop is blocked. A request costs the worker only a few reads of numbers.
 """
 
 from __future__ import annotations
@@ -16,22 +16,21 @@ from headway.core import codec
 from headway.core.address import Address
 from headway.core.clock import Clock
 from headway.core.finding import Finding
-from headway.engine.health import metrics
-from headway.engine.health import probe as sight
+from headway.engine.health import metrics, probe
 from headway.engine.health.http import Answer, HttpServer, bind
-from headway.engine.health.probe import Lookout
+from headway.engine.health.probe import DatabaseProbe
 from headway.engine.health.state import Health, alive, is_well, ready
 from headway.engine.service import log
-from headway.store.connect import Target
+from headway.store.connections.connect import Target
 
 _JSON = "application/json"
 _AT_ONCE = ("/livez",)
-"""Paths whose answers need no database: a probe gets them however many others wait for one."""
+"""Paths that need no database. They are answered however many other requests wait."""
 _ENDS_WITHIN = 5.0
 
 
 class Endpoint:
-    """Answers from `start` to `stop`."""
+    """The HTTP endpoint. It answers from `start` to `stop`."""
 
     def __init__(
         self, health: Health, target: Target, clock: Clock, max_wait: float | None
@@ -47,7 +46,7 @@ class Endpoint:
         self._thread: threading.Thread | None = None
 
     def start(self, address: Address) -> Address:
-        """Where it answers; ConfigError if it cannot there."""
+        """Start. Return the actual address. Raise ConfigError if it cannot listen there."""
         listening = bind(address)
         host, port = listening.getsockname()[:2]
         self._thread = threading.Thread(
@@ -59,9 +58,9 @@ class Endpoint:
         return Address(host, port)
 
     async def stop(self) -> None:
-        """Ends the thread, and with it whatever a client still waits for."""
+        """End the thread, and with it requests that still wait for an answer."""
         if self._loop is not None and self._ending is not None:
-            with suppress(RuntimeError):  # the loop has ended by itself
+            with suppress(RuntimeError):  # the loop has already ended
                 self._loop.call_soon_threadsafe(self._ending.set)
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _ENDS_WITHIN)
@@ -77,35 +76,35 @@ class Endpoint:
 
     async def _serve(self, listening: socket.socket) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        self._lookout = Lookout(self._target, self._clock)
-        self._lookout.start()
+        self._probe = DatabaseProbe(self._target, self._clock)
+        self._probe.start()
         try:
             async with HttpServer(listening, self.answer, first=_AT_ONCE):
                 self._began.set()
                 await self._ending.wait()
         finally:
-            self._lookout.cut()
-            await self._lookout.stop()
+            self._probe.cut()
+            await self._probe.stop()
 
     async def answer(self, path: str) -> Answer | None:
-        """The answer to a path; none if there is nothing at it."""
+        """Return the answer for a path, or None if the path does not exist."""
         match path:
             case "/livez":
                 return self._findings(alive(self._health.vitals()))
             case "/readyz":
                 return self._findings(await self._ready())
             case "/metrics":
-                seen = await self._lookout.sight(with_figures=True)
-                text = metrics.exposition(self._health.vitals(), seen)
+                status = await self._probe.status(with_figures=True)
+                text = metrics.exposition(self._health.vitals(), status)
                 return Answer(HTTPStatus.OK, text, metrics.CONTENT_TYPE)
             case _:
                 return None
 
     async def _ready(self) -> list[Finding]:
-        seen = await self._lookout.sight(with_figures=self._max_wait is not None)
-        found = [*ready(self._health.vitals()), *sight.findings(seen, self._target.schema)]
+        status = await self._probe.status(with_figures=self._max_wait is not None)
+        found = [*ready(self._health.vitals()), *probe.findings(status, self._target.schema)]
         if self._max_wait is not None:
-            found += sight.late_queues(seen, self._max_wait)
+            found += probe.late_queues(status, self._max_wait)
         return found
 
     def _findings(self, findings: list[Finding]) -> Answer:

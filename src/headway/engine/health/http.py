@@ -1,12 +1,11 @@
 """A very small HTTP server: GET and HEAD, one answer per connection, nothing else.
 
-What comes from outside is bounded: the size of a request, the time it may take, the time its answer may
-take, and how many are at it at once. Whatever a client does harms nobody but itself:
+Everything that a client controls is bounded: the size of a request, its duration, the duration of the
+answer and the number of clients. A misbehaving client harms only itself:
 
-- Idle clients, which have not asked yet or have their answer, are at most `_MOST_IDLE`. A new one takes
-  the place of the one that has been idle longest, so that a client that asks at once is heard.
-- Clients whose answer is being made or sent are at most `_MOST_ANSWERED`; others are told 503. Paths that
-  the server is told to answer `first` are not counted.
+- At most `_MOST_IDLE` clients are idle, before their request or after the answer. A new client replaces
+  the one that has been idle longest, so a client that sends its request at once is always served.
+- At most `_MOST_ANSWERED` answers are in progress; other requests get 503. Paths in `first` do not count.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _REQUEST = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (\S{1,4096}) HTTP/1\
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client is told."""
+    """The answer to a client."""
 
     status: HTTPStatus
     body: str
@@ -46,11 +45,11 @@ class Answer:
 
 
 Answering = Callable[[str], Awaitable[Answer | None]]
-"""The answer to a path; none if there is nothing at it."""
+"""Returns the answer for a path, or None if the path does not exist."""
 
 
 def bind(address: Address) -> socket.socket:
-    """A socket that listens there; ConfigError if that cannot be."""
+    """Return a socket that listens on an address. Raise ConfigError if that fails."""
     family = socket.AF_INET6 if address.is_v6 else socket.AF_INET
     try:
         return socket.create_server(
@@ -60,31 +59,30 @@ def bind(address: Address) -> socket.socket:
             dualstack_ipv6=address.host == "::" and socket.has_dualstack_ipv6(),
         )
     except OSError as error:
-        why = str(error.strerror or error).partition(" (while")[0]  # it names the address again
+        why = str(error.strerror or error).partition(" (while")[0]  # the rest repeats the address
         raise ConfigError(
-            f"health: cannot listen on {address} ({why}); choose another address, or none"
+            f"health: cannot listen on {address} ({why}); choose another address, or leave it out"
         ) from None
 
 
 def check_free(address: Address, count: int) -> None:
-    """ConfigError unless this port, and as many in all from it on, can be listened on now."""
+    """Raise ConfigError unless `count` ports, from this one on, are free now."""
     for number in range(count):
         bind(address.next(number)).close()
 
 
 class HttpServer:
-    """Answers on a bound socket for as long as its block lasts."""
+    """Answers on a bound socket inside a `with` block."""
 
     def __init__(
         self, listening: socket.socket, answering: Answering, first: Collection[str] = ()
     ) -> None:
-        """`first` are paths that are answered however many others wait: their answers are short and made
-        at once."""
+        """`first` are paths that are answered however many requests wait. Their answers need no time."""
         self._listening = listening
         self._answering = answering
         self._first = first
         self._idle: dict[asyncio.WriteTransport, None] = {}
-        """In the order in which they began to be idle."""
+        """Ordered by the start of their idle time."""
         self._answered = 0
         self._server: asyncio.Server | None = None
 
@@ -95,7 +93,7 @@ class HttpServer:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        # Clients that are still at it are cut off with the loop.
+        # Remaining clients are cut off when the loop ends.
         if self._server is not None:
             self._server.close()
 
@@ -103,9 +101,9 @@ class HttpServer:
         try:
             await self._converse(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            pass  # it went away, or took too long, or another took its place
+            pass  # the client left, took too long, or was replaced by another
         finally:
-            writer.transport.abort()  # what was to be sent is sent, or was not read in time
+            writer.transport.abort()  # the answer has been sent, or was not read in time
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -116,7 +114,7 @@ class HttpServer:
             await _send(writer, _written(too_large, with_body=True))
         else:
             await self._reply(writer, line)
-        # Closing while something is unread would throw away what the client has not read yet.
+        # Closing with unread input would discard the part of the answer that the client has not read.
         with suppress(TimeoutError), self._idling(writer.transport):
             async with asyncio.timeout(_LEAVES_WITHIN):
                 while await reader.read(_MOST_BYTES):
@@ -124,7 +122,7 @@ class HttpServer:
 
     @contextmanager
     def _idling(self, client: asyncio.WriteTransport) -> Generator[None]:
-        """Counts a client among the idle ones, in the place of the one that has been so longest."""
+        """Count a client as idle. If there are too many, drop the one that has been idle longest."""
         if len(self._idle) >= _MOST_IDLE:
             longest = next(iter(self._idle))
             del self._idle[longest]
@@ -161,13 +159,13 @@ class HttpServer:
         try:
             answer = await self._answering(path)
         except Exception:
-            log.exception("health: %s was not answered", path)
+            log.exception("health: could not answer %s", path)
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
         return answer or _refusal(HTTPStatus.NOT_FOUND)
 
 
 async def _request_line(reader: asyncio.StreamReader) -> bytes:
-    """The first line of a request whose head is whole; LimitOverrunError if that is too large."""
+    """Return the first line of a request after its whole head. Raise LimitOverrunError if too large."""
     async with asyncio.timeout(_ASKS_WITHIN):
         async with asyncio.timeout(_BEGINS_WITHIN):
             first = await reader.readuntil(b"\r\n")
@@ -180,7 +178,7 @@ async def _request_line(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _send(writer: asyncio.StreamWriter, answer: bytes) -> None:
-    writer.transport.set_write_buffer_limits(high=0)  # what is drained has all been sent
+    writer.transport.set_write_buffer_limits(high=0)  # drain() then waits until everything is sent
     async with asyncio.timeout(_READS_WITHIN):
         writer.write(answer)
         writer.write_eof()

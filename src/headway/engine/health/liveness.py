@@ -1,4 +1,4 @@
-"""The sign that a worker's event loop turns: /livez looks for it, and systemd waits for it."""
+"""The sign that a worker's event loop runs. /livez and systemd depend on it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _AT_LEAST_EVERY = 1.0
 _TURNS_PER_LEASE = 5
 
 
-class Pulse(Service):
-    """Turns a few times per lease and does nothing else; a loop that is stuck cannot."""
+class LoopLiveness(Service):
+    """Runs a few times per lease and only notes the time. A blocked event loop cannot do that."""
 
     def __init__(self, health: Health, systemd: Systemd, serving: str) -> None:
-        """`serving` is what systemd shows of a worker that is ready."""
+        """`serving` is the status line that systemd shows for a ready worker."""
         super().__init__()
         self._health = health
         self._systemd = systemd
@@ -30,7 +30,7 @@ class Pulse(Service):
         if vitals.trusted and not self._is_ready:
             self._is_ready = True
             self._systemd.ready(self._serving)
-        # Seen from the loop itself it is well; what may be stuck is the heartbeat.
+        # The event loop runs this code, so it is not blocked. The heartbeat may be stuck.
         if self._systemd.watchdog is not None and is_well(alive(vitals)):
             self._systemd.alive()
         return self._every

@@ -20,7 +20,7 @@ _LONGEST_LINE = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodeLine:
     """A line of code."""
 
     file: str
@@ -29,7 +29,7 @@ class Place:
 
     def words(self, *, code: bool = True) -> str:
         """
-        >>> Place("shop/jobs.py", 133, "time.sleep(60)").words()
+        >>> CodeLine("shop/jobs.py", 133, "time.sleep(60)").words()
         'shop/jobs.py:133 `time.sleep(60)`'
         """
         where = f"{self.file}:{self.line}"
@@ -37,28 +37,28 @@ class Place:
 
 
 @dataclass(slots=True, eq=False)
-class Block:
-    """A time in which the event loop did not turn."""
+class LoopBlock:
+    """A period in which the event loop was blocked."""
 
     since: float
     by: str
-    """A job and its task, or what else runs on the loop."""
-    place: Place | None
+    """A job and its task, or another asyncio task."""
+    place: CodeLine | None
     job_id: str | None = None
     ended_at: float | None = None
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted."""
+        """How long it has lasted, or lasted."""
         return max(0.0, (self.ended_at or monotonic()) - self.since)
 
     def cause(self, *, code: bool = True) -> str:
-        """Who blocks the loop, and where. Without `code`, the line is given by its number only."""
+        """Return what blocks the loop, and where. Without `code`, give only the number of the line."""
         at = "" if self.place is None else f", at {self.place.words(code=code)}"
         return f"by {self.by}{at}"
 
     def seen_by(self, job_id: str) -> str:
-        """What the error of a job's attempt says about it."""
+        """Return the note about it in the error of a job's attempt."""
         lasted = in_words(self.seconds)
         if job_id == self.job_id:
             at = "" if self.place is None else f" at {self.place.words()}"
@@ -67,14 +67,14 @@ class Block:
 
 
 def code_objects(frame: FrameType | None) -> set[CodeType]:
-    """The code that is on a stack."""
+    """Return the code objects on a stack."""
     return {each.f_code for each in _stack(frame)}
 
 
-def place_of(frame: FrameType | None) -> Place | None:
-    """Return the innermost line of the user's own code; none if there is only Headway's and Python's.
+def place_of(frame: FrameType | None) -> CodeLine | None:
+    """Return the innermost line of the user's code, or None if all code is Headway's or Python's.
 
-    Installed packages are the user's code only if the handler itself is in one of them.
+    An installed package counts as the user's code only if the handler itself is in it.
     """
     found = [each for each in _stack(frame) if _is_foreign(each.f_code.co_filename)]
     if not found:
@@ -84,11 +84,11 @@ def place_of(frame: FrameType | None) -> Place | None:
     inner = (own or [each for each in found if _package(each) == handler])[0]
     file, line = inner.f_code.co_filename, inner.f_lineno
     code = linecache.getline(file, line).strip()
-    return Place(_shown(file), line, code[:_LONGEST_LINE])
+    return CodeLine(_shown(file), line, code[:_LONGEST_LINE])
 
 
 def _stack(frame: FrameType | None) -> Iterator[FrameType]:
-    """From the innermost outwards."""
+    """Yield the frames, innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
@@ -105,7 +105,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _shown(file: str) -> str:
-    """The file as seen from the working directory, if it is below it."""
+    """Return the file relative to the working directory, if it is below it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):

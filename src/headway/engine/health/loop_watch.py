@@ -1,9 +1,9 @@
 """A thread that notices when a worker's event loop is blocked, and by which job.
 
-Several times per second the thread asks the loop for a sign. A loop that gives none for most of a second
-is blocked: something runs on it without awaiting. The thread then reads the stack of the loop's thread
-and says which task, which job and which line it is. A note in the database follows, over a connection of
-its own: the other connections wait for the loop.
+Several times per second the thread schedules a callback on the loop. If the loop does not run it for most
+of a second, the loop is blocked: code runs on it without awaiting. The thread then reads the stack of the
+loop's thread and logs the task, the job and the line of code. It also writes a note to the database, over
+a connection of its own, because the other connections need the loop.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Any
 
 from headway.core.clock import monotonic
 from headway.core.duration import in_words
-from headway.engine.health.block import Block, code_objects, place_of
-from headway.engine.running.job import Running
+from headway.engine.health.loop_block import LoopBlock, code_objects, place_of
+from headway.engine.running.job import RunningJob
 from headway.engine.service import log
 
-_LOOK_EVERY = 0.125
+_CHECK_EVERY = 0.125
 _BLOCKED_AFTER = 0.75
-"""With the time between two looks, a block is reported within a second."""
-_SAID_AGAIN_AT = (10.0, 60.0, 600.0, 3600.0)
+"""Together with the time between two checks, a block is reported within a second."""
+_LOGGED_AGAIN_AT = (10.0, 60.0, 600.0, 3600.0)
 _NOTED_AFTER = 2.0
 _UNNAMED_AFTER = 5.0
-"""A loop that is busy with many things is reported later than one that waits for a single one."""
+"""A loop that is busy with many tasks is reported later than one that a single task blocks."""
 _STOOD_STILL = 0.5
 """If the thread itself is this late, the whole process was stopped."""
 _ENDS_WITHIN = 2.0
@@ -41,10 +41,12 @@ class LoopWatch:
     """Watches the loop on which it is started, from `start` to `stop`."""
 
     def __init__(
-        self, running: Callable[[], Sequence[Running]], *, lease: float, note: Note
+        self, running: Callable[[], Sequence[RunningJob]], *, lease: float, note: Note
     ) -> None:
-        """`running` returns the jobs of the worker. `note` stores a text about the worker; it blocks, and
-        is called in a thread of its own."""
+        """`running` returns the jobs of the worker. `note` stores a text about the worker.
+
+        `note` blocks, so it is called in a separate thread.
+        """
         self._running = running
         self._lease = lease
         self._note = note
@@ -55,26 +57,26 @@ class LoopWatch:
         self._asked_at = 0.0
         self._answered = True
         self._suspect: object = None
-        self._block: Block | None = None
+        self._block: LoopBlock | None = None
         self._noted = False
-        self._said = 0
+        self._logged = 0
         self._seconds = 0.0
         self.blocks = 0
         """How often the loop was blocked."""
 
     @property
-    def block(self) -> Block | None:
-        """The block that lasts now."""
+    def block(self) -> LoopBlock | None:
+        """The current block, or None."""
         return self._block
 
     @property
     def seconds(self) -> float:
-        """How long the loop was blocked, all in all."""
+        """How long the loop was blocked in total."""
         block = self._block
         return self._seconds + (0.0 if block is None else block.seconds)
 
     def start(self) -> None:
-        """Begin, for the loop that runs in this thread."""
+        """Start watching the loop that runs in this thread."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._thread = threading.Thread(target=self._run, name="headway-loop-watch", daemon=True)
@@ -88,19 +90,19 @@ class LoopWatch:
 
     def _run(self) -> None:
         woke_at = monotonic()
-        while not self._ending.wait(_LOOK_EVERY):
+        while not self._ending.wait(_CHECK_EVERY):
             now = monotonic()
-            if now - woke_at > _LOOK_EVERY + _STOOD_STILL:
-                self._asked_at = now  # what the loop did not do meanwhile is nobody's fault
+            if now - woke_at > _CHECK_EVERY + _STOOD_STILL:
+                self._asked_at = now  # the whole process stood still, so the loop is not to blame
             woke_at = now
             try:
-                if not self._look(now):
+                if not self._check(now):
                     return
             except Exception:
-                log.exception("the watch over the event loop failed; it goes on")
+                log.exception("a check of the event loop failed; checking goes on")
 
-    def _look(self, now: float) -> bool:
-        """Look at the loop once. Return false if it is closed."""
+    def _check(self, now: float) -> bool:
+        """Check the loop once. Return false if it is closed."""
         if self._answered:
             if self._block is not None:
                 self._ended(self._block, now)
@@ -108,7 +110,7 @@ class LoopWatch:
         age = now - self._asked_at
         if self._block is not None:
             self._lasts(self._block)
-        elif age >= _BLOCKED_AFTER - _LOOK_EVERY:
+        elif age >= _BLOCKED_AFTER - _CHECK_EVERY:
             self._suspected(age)
         return True
 
@@ -125,7 +127,7 @@ class LoopWatch:
         self._answered = True
 
     def _suspected(self, age: float) -> None:
-        """Blame the task that runs at two looks in a row: the loop did not turn between them."""
+        """Blame a task that runs at two checks in a row: the loop did nothing else in between."""
         task = self._current_task()
         suspect = task if task is not None else self
         if self._suspect is not suspect:
@@ -146,36 +148,36 @@ class LoopWatch:
     def _began(self, task: asyncio.Task[Any] | None) -> None:
         frame, jobs = self._frame(), list(self._running())
         by, job_id, fields = _culprit(task, frame, jobs)
-        block = Block(self._asked_at, by, place_of(frame), job_id)
+        block = LoopBlock(self._asked_at, by, place_of(frame), job_id)
         del frame
-        self._block, self._noted, self._said = block, False, 0
+        self._block, self._noted, self._logged = block, False, 0
         self.blocks += 1
         for running in jobs:
             running.blocked = block
-        self._say(block, fields)
+        self._log(block, fields)
 
-    def _lasts(self, block: Block) -> None:
+    def _lasts(self, block: LoopBlock) -> None:
         if not self._noted and block.seconds >= _NOTED_AFTER:
             self._noted = True
             text = f"its event loop was blocked {block.cause()}"
             threading.Thread(
                 target=self._note, args=[text], name="headway-note", daemon=True
             ).start()
-        if self._said < len(_SAID_AGAIN_AT) and block.seconds >= _SAID_AGAIN_AT[self._said]:
-            self._said += 1
+        if self._logged < len(_LOGGED_AGAIN_AT) and block.seconds >= _LOGGED_AGAIN_AT[self._logged]:
+            self._logged += 1
             block.place = place_of(self._frame()) or block.place
-            self._say(block, {} if block.job_id is None else {"job_id": block.job_id})
+            self._log(block, {} if block.job_id is None else {"job_id": block.job_id})
 
-    def _say(self, block: Block, fields: dict[str, Any]) -> None:
+    def _log(self, block: LoopBlock, fields: dict[str, Any]) -> None:
         log.error(
             "the event loop has been blocked for %s %s; "
-            "write the task as a plain def, or call what blocks with asyncio.to_thread",
+            "write the task as a plain def, or make the blocking call with asyncio.to_thread",
             in_words(block.seconds),
             block.cause(),
             extra=fields | {"blocked_for": round(block.seconds, 3)},
         )
 
-    def _ended(self, block: Block, now: float) -> None:
+    def _ended(self, block: LoopBlock, now: float) -> None:
         block.ended_at = now
         self._seconds += block.seconds
         self._block = None
@@ -183,10 +185,10 @@ class LoopWatch:
         too_long = block.seconds >= self._lease
         log.log(
             logging.ERROR if too_long else logging.WARNING,
-            "the event loop turns again; it was blocked for %s %s%s",
+            "the event loop runs again; it was blocked for %s %s%s",
             in_words(block.seconds),
             block.cause(),
-            f"; the lease of {in_words(self._lease)} was over, and others got its jobs"
+            f"; its lease of {in_words(self._lease)} ended meanwhile, and other workers got its jobs"
             if too_long
             else "",
             extra=fields | {"blocked_for": round(block.seconds, 3)},
@@ -194,16 +196,16 @@ class LoopWatch:
 
 
 def _culprit(
-    task: asyncio.Task[Any] | None, frame: FrameType | None, jobs: Sequence[Running]
+    task: asyncio.Task[Any] | None, frame: FrameType | None, jobs: Sequence[RunningJob]
 ) -> tuple[str, str | None, dict[str, Any]]:
-    """Return what runs on the loop in words, the job it is, and the fields of its log record."""
+    """Return a description of the code on the loop, its job id if known, and fields for the log."""
     for running in jobs:
         if task is not None and running.task is task:
             claim, handler = running.claim, running.definition.handler
             fields = {"job_id": claim.id, "task": claim.task, "step": claim.step}
             return f"task {handler}, job {claim.id}", claim.id, fields | {"queue": claim.queue}
     codes = code_objects(frame)
-    for running in jobs:  # one call for several jobs has a task of its own
+    for running in jobs:  # a call for several jobs is a separate asyncio task
         function = inspect.unwrap(running.definition.function)
         if getattr(function, "__code__", None) in codes:
             handler = running.definition.handler

@@ -1,7 +1,7 @@
-"""What the database looks like from a worker, for whoever asks: reached, how fast, what waits in it.
+"""The database as a worker sees it: whether it answers, how fast, and how many jobs wait.
 
-Nothing is asked before somebody wants to know, and however many want to know, it is asked once at a
-time and at most once a second. Nobody waits for an answer longer than `_PATIENCE`.
+The probe asks only after a request. However many requests there are, it asks once at a time and at most
+once per second. No request waits longer than `_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -15,98 +15,98 @@ from datetime import datetime, timedelta
 from headway.core.clock import Clock, monotonic, wall
 from headway.core.duration import in_words
 from headway.core.finding import Finding
+from headway.core.info import Control, QueueMetrics
 from headway.engine.service import Service, log
 from headway.errors import HeadwayError, SchemaMismatch
-from headway.store import controls, inspect, migrate
-from headway.store.connect import Target
-from headway.store.controls import ControlRow
-from headway.store.link import Link
-from headway.store.rows import QueueMetrics
+from headway.store import migrate
+from headway.store.connections.connect import Target
+from headway.store.connections.engine_connection import EngineConnection
+from headway.store.statements import controls, inspect
 
-_PATIENCE = 3.0
+_TIMEOUT = 3.0
 _FRESH = 1.0
 _FIGURES_FRESH = 5.0
-"""Figures of queues cost more than a ping, and nobody scrapes them that often."""
+"""Figures of queues cost more than a ping, and scrapers ask for them less often."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """The database when it was last looked at, or could not be."""
+class DatabaseStatus:
+    """The result of the last probe."""
 
     at: float
     reached: bool
     schema_error: str | None = None
-    """Why its schema does not fit this library, if it does not."""
+    """Why the schema does not fit this library, or None if it does."""
     connected_in: float | None = None
     answered_in: float | None = None
     skew: float | None = None
     """How far the database's clock is ahead of this machine's, in seconds."""
     queues: Sequence[QueueMetrics] | None = None
-    """What waits in them, as it was at `figures_at`; none if nobody asked or it could not be said."""
-    controls: Sequence[ControlRow] = ()
-    """Their pauses and limits, and those of tasks and keys."""
+    """The queues at `figures_at`, or None if they were not requested or could not be read."""
+    controls: Sequence[Control] = ()
+    """Pauses and limits of queues, tasks and keys."""
     figures_at: float = -math.inf
 
     @property
     def fits(self) -> bool:
-        """Whether this worker could use it."""
+        """Whether this worker can use the database."""
         return self.reached and self.schema_error is None
 
 
-class Lookout(Service):
-    """Looks at the database when it is asked to, over a connection of its own."""
+class DatabaseProbe(Service):
+    """Probes the database on request, over a connection of its own."""
 
-    waits_long = True  # when it stops, nobody wants to know any more
+    waits_long = True  # after the stop no request needs its result
 
     def __init__(self, target: Target, clock: Clock) -> None:
         super().__init__()
-        self._link = Link(target, patience=_PATIENCE)
+        self._link = EngineConnection(target, patience=_TIMEOUT)
         self._clock = clock
-        self._looked = asyncio.Event()
+        self._probed = asyncio.Event()
         self._asked = False
         self._wants_figures = False
-        self._last: Sight | None = None
+        self._last: DatabaseStatus | None = None
 
-    async def sight(self, *, with_figures: bool = False) -> Sight:
-        """The database as it is now, or was a moment ago."""
+    async def status(self, *, with_figures: bool = False) -> DatabaseStatus:
+        """Return the status of the database now, or of at most a second ago."""
         asked_at = monotonic()
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 while (found := self._fresh(asked_at, with_figures)) is None:
                     self._asked, self._wants_figures = True, self._wants_figures or with_figures
                     self.wake()
-                    await self._looked.wait()
+                    await self._probed.wait()
                 return found
         except TimeoutError:
-            return Sight(at=asked_at, reached=False)
+            return DatabaseStatus(at=asked_at, reached=False)
 
     async def turn(self) -> float | None:
         if not self._asked:
             return None
         self._asked = False
-        sight = await self._look()
-        if self._last is not None and self._last.reached and not sight.reached:
+        status = await self._probe()
+        if self._last is not None and self._last.reached and not status.reached:
             log.warning("the health endpoint cannot reach the database")
-        self._last = sight
-        looked, self._looked = self._looked, asyncio.Event()
-        looked.set()
+        self._last = status
+        probed, self._probed = self._probed, asyncio.Event()
+        probed.set()
         return None
 
     async def close(self) -> None:
         await self._link.close()
 
     def cut(self) -> None:
-        """Waits no longer for an answer that is under way."""
+        """Stop waiting for an answer."""
         self._link.cut()
 
-    def _fresh(self, asked_at: float, with_figures: bool) -> Sight | None:
+    def _fresh(self, asked_at: float, with_figures: bool) -> DatabaseStatus | None:
         last = self._last
         if last is None or last.at < asked_at - _FRESH:
             return None
         lacks_figures = last.fits and last.figures_at < asked_at - _FIGURES_FRESH
         return None if with_figures and lacks_figures else last
 
-    async def _look(self) -> Sight:
+    async def _probe(self) -> DatabaseStatus:
         wants_figures, self._wants_figures = self._wants_figures, False
         try:
             await self._link.verify()
@@ -114,13 +114,13 @@ class Lookout(Service):
             server = await self._link.run(inspect.server())
             took = monotonic() - began
         except SchemaMismatch as error:
-            return Sight(at=monotonic(), reached=True, schema_error=str(error))
+            return DatabaseStatus(at=monotonic(), reached=True, schema_error=str(error))
         except HeadwayError:
-            # What it says may name hosts and users: that is for the worker's log, whose own services
-            # meet the same fault.
-            return Sight(at=monotonic(), reached=False)
-        last = self._last or Sight(at=0.0, reached=False)
-        sight = Sight(
+            # The message may name hosts and users, so it is only for the log. The worker's own services
+            # log the same fault.
+            return DatabaseStatus(at=monotonic(), reached=False)
+        last = self._last or DatabaseStatus(at=0.0, reached=False)
+        status = DatabaseStatus(
             at=monotonic(),
             reached=True,
             connected_in=self._link.connected_in,
@@ -130,20 +130,20 @@ class Lookout(Service):
             controls=last.controls,
             figures_at=last.figures_at,
         )
-        return await self._with_figures(sight) if wants_figures else sight
+        return await self._with_figures(status) if wants_figures else status
 
-    async def _with_figures(self, sight: Sight) -> Sight:
+    async def _with_figures(self, status: DatabaseStatus) -> DatabaseStatus:
         now = self._clock.now()
         try:
-            queues, said = await self._link.run_all(inspect.metrics(None, now), controls.read(now))
+            queues, rows = await self._link.run_all(inspect.metrics(None, now), controls.read(now))
         except HeadwayError as error:
-            log.warning("the health endpoint has no figures of queues: %s", error)
-            return replace(sight, queues=None, controls=(), figures_at=monotonic())
-        return replace(sight, queues=queues, controls=said, figures_at=monotonic())
+            log.warning("the health endpoint could not read the figures of queues: %s", error)
+            return replace(status, queues=None, controls=(), figures_at=monotonic())
+        return replace(status, queues=queues, controls=rows, figures_at=monotonic())
 
 
 def skew(server: datetime, sent_at: datetime, took: float) -> float:
-    """How far a server's clock is ahead of this machine's, in seconds; it was read half way.
+    """Return how many seconds a server's clock is ahead of this machine's. It was read half way.
 
     >>> from datetime import UTC
     >>> noon = datetime(2040, 1, 1, 12, tzinfo=UTC)
@@ -153,27 +153,30 @@ def skew(server: datetime, sent_at: datetime, took: float) -> float:
     return (server - sent_at - timedelta(seconds=took / 2)).total_seconds()
 
 
-def findings(sight: Sight, schema: str) -> list[Finding]:
-    """What it means for the worker: without a database that fits it cannot be ready."""
-    if not sight.reached:
-        return [Finding("database", "wrong", "it cannot be reached; the worker's log says more")]
-    found = [Finding("database", "ok", _reached(sight))]
-    if sight.schema_error is not None:
-        return [*found, Finding("schema", "wrong", sight.schema_error)]
+def findings(status: DatabaseStatus, schema: str) -> list[Finding]:
+    """Return findings for /readyz: without a database that fits, the worker cannot be ready."""
+    if not status.reached:
+        return [Finding("database", "wrong", "unreachable; see the worker's log")]
+    found = [Finding("database", "ok", _reached(status))]
+    if status.schema_error is not None:
+        return [*found, Finding("schema", "wrong", status.schema_error)]
     found.append(Finding("schema", "ok", f"{schema}, version {migrate.newest()}"))
-    return found if sight.skew is None else [*found, clock_finding(sight.skew)]
+    return found if status.skew is None else [*found, clock_finding(status.skew)]
 
 
-def late_queues(sight: Sight, max_wait: float) -> list[Finding]:
-    """Open queues whose oldest ready job has waited too long: worth knowing, no fault of one worker."""
-    paused = {said.name for said in sight.controls if said.kind == "queue" and said.paused}
+def late_queues(status: DatabaseStatus, max_wait: float) -> list[Finding]:
+    """Return notes about open queues whose oldest ready job has waited too long.
+
+    They are only notes: one worker is not to blame.
+    """
+    paused = {row.name for row in status.controls if row.kind == "queue" and row.paused}
     return [
         Finding(
             f"queue {queue.name}",
             "note",
-            f"the oldest ready for {in_words(age)}, longer than {in_words(max_wait)}",
+            f"its oldest ready job has waited {in_words(age)}, longer than {in_words(max_wait)}",
         )
-        for queue in sight.queues or ()
+        for queue in status.queues or ()
         if queue.name not in paused and (age := queue.oldest_ready_age or 0.0) > max_wait
     ]
 
@@ -182,21 +185,24 @@ _CLOCKS_APART = 5.0
 
 
 def clock_finding(apart: float) -> Finding:
-    """How far the database's clock is from this machine's; it decides, so this is a note at worst."""
+    """Return a finding about the difference of the clocks.
+
+    The database's clock decides, so it is a note at worst.
+    """
     if abs(apart) < _CLOCKS_APART:
         return Finding("clock", "ok", f"{in_words(abs(apart))} from this machine's")
     side = "ahead of" if apart > 0 else "behind"
     return Finding(
         "clock",
         "note",
-        f"{in_words(abs(apart))} {side} this machine's; jobs go by the database's clock all the same",
+        f"{in_words(abs(apart))} {side} this machine's; jobs follow the database's clock",
     )
 
 
-def _reached(sight: Sight) -> str:
-    if sight.answered_in is None or sight.connected_in is None:
+def _reached(status: DatabaseStatus) -> str:
+    if status.answered_in is None or status.connected_in is None:
         return "answers"
     return (
-        f"connected in {sight.connected_in * 1000:.1f} ms, "
-        f"answers in {sight.answered_in * 1000:.1f} ms"
+        f"connected in {status.connected_in * 1000:.1f} ms, "
+        f"answers in {status.answered_in * 1000:.1f} ms"
     )

@@ -1,7 +1,7 @@
-"""Telling systemd how a worker is: ready, stopping, alive (sd_notify).
+"""Tells systemd the state of a worker: ready, stopping, alive (sd_notify).
 
-A datagram to the socket that $NOTIFY_SOCKET names, and nothing where there is none. Nobody waits for
-it, and a worker does not fail because systemd does not hear.
+It sends datagrams to the socket in $NOTIFY_SOCKET, or nothing if that is not set. Sending does not block,
+and a worker does not fail because systemd does not receive them.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ import socket
 from collections.abc import Mapping
 
 NAMES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
-"""What systemd says in the environment of a process; none of it is for that process's children."""
+"""Variables that systemd sets for a process. They are not meant for its children."""
 
 _BEATS_PER_WATCHDOG = 3
 
 
 class Systemd:
-    """What the service manager was told to expect, from the environment it gives."""
+    """The service manager, as described by the process's environment."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         given = os.environ if environment is None else environment
         path = given.get("NOTIFY_SOCKET", "")
-        # "@" stands for the zero byte of an abstract name; others than these two are not for sockets.
+        # "@" stands for the zero byte of an abstract name. Any other first character is invalid.
         self._place = f"\0{path[1:]}" if path.startswith("@") else path
         if not path.startswith(("/", "@")):
             self._place = ""
         self.watchdog = _watchdog(given) if self._place else None
-        """How often to say that all is well, in seconds; none if nobody waits for it."""
+        """Seconds between two `alive` messages, or None if systemd does not expect them."""
 
     @property
     def expects(self) -> bool:
-        """Whether anybody wants to be told."""
+        """Whether systemd expects messages."""
         return bool(self._place)
 
     def ready(self, status: str) -> None:
-        """The start is over."""
-        self._say(f"READY=1\nSTATUS={_line(status)}")
+        """Report that the process has started."""
+        self._send(f"READY=1\nSTATUS={_line(status)}")
 
     def stopping(self, status: str) -> None:
-        """The end has begun."""
-        self._say(f"STOPPING=1\nSTATUS={_line(status)}")
+        """Report that the process is stopping."""
+        self._send(f"STOPPING=1\nSTATUS={_line(status)}")
 
     def alive(self) -> None:
-        """All is well: to be repeated every `watchdog` seconds."""
-        self._say("WATCHDOG=1")
+        """Report that the process is alive. It is due every `watchdog` seconds."""
+        self._send("WATCHDOG=1")
 
-    def _say(self, words: str) -> None:
+    def _send(self, words: str) -> None:
         if not self._place:
             return
         try:
@@ -54,7 +54,7 @@ class Systemd:
                 to.setblocking(False)
                 to.sendto(words.encode(), self._place)
         except OSError:
-            pass  # it is gone, or does not read: that is no trouble of ours
+            pass  # systemd is gone or does not read, and the worker goes on
 
 
 def _watchdog(given: Mapping[str, str]) -> float | None:
@@ -62,7 +62,7 @@ def _watchdog(given: Mapping[str, str]) -> float | None:
     if not microseconds.isdecimal() or int(microseconds) == 0:
         return None
     if process and process != str(os.getpid()):
-        return None  # it is meant for whoever started us
+        return None  # the variables are meant for the parent process
     return int(microseconds) / 1_000_000 / _BEATS_PER_WATCHDOG
 
 

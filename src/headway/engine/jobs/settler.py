@@ -1,12 +1,12 @@
 """Verdicts on their way to the database.
 
-Handlers leave verdicts here. The exchange takes them in batches and reports what became of each. A
+Handlers leave verdicts here. The job loop takes them in batches and reports the answer to each. A
 verdict is kept until the database has answered:
 
-- A batch that could not be sent comes back whole.
-- A verdict whose row somebody has locked is set aside and sent again later, apart from the others (G14).
-- A verdict that the server refuses is replaced by a failure that says so, and if that is refused
-  too, by a snooze. So its claim is released in the end, and no other verdict is harmed (G8).
+- A batch that could not be sent comes back as a whole.
+- A verdict whose row another session has locked is set aside, and sent again later (G14).
+- A verdict that the server refuses is replaced by a failure that says so. If that is refused too, it
+  is replaced by a snooze. So the claim is released in the end, and no other verdict suffers (G8).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ timeout would never be settled."""
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 _LET_GO = Verdict("snooze", delay=60.0)
-"""For a job whose end the server refuses to store, whatever it is."""
+"""For a job of which the server refuses to store any end."""
 
 
 @dataclass(slots=True)
-class Batch:
-    """Verdicts sent together: those that end jobs, that move flows on, that send jobs round again."""
+class VerdictBatch:
+    """Verdicts that are sent together: they end jobs, move flows on, or requeue jobs."""
 
     finish: list[Settled] = field(default_factory=list[Settled])
     advance: list[Settled] = field(default_factory=list[Settled])
     requeue: list[Settled] = field(default_factory=list[Settled])
     careful: bool = False
-    """There are some in it whose rows were locked by somebody."""
+    """Lock the rows first: another session, or a refused transaction, may have locked some."""
 
     @classmethod
-    def of(cls, verdicts: list[Settled], *, careful: bool = False) -> Batch:
+    def of(cls, verdicts: list[Settled], *, careful: bool = False) -> VerdictBatch:
         """Return a batch of these verdicts."""
         batch = cls(careful=careful)
         for settled in verdicts:
@@ -68,30 +68,30 @@ class Batch:
             case "retry" | "snooze" | "release":
                 self.requeue.append(settled)
 
-    def halves(self) -> tuple[Batch, Batch]:
+    def halves(self) -> tuple[VerdictBatch, VerdictBatch]:
         """Return the two halves of a batch of several."""
         verdicts = list(self)
         middle = len(verdicts) // 2
         return (
-            Batch.of(verdicts[:middle], careful=self.careful),
-            Batch.of(verdicts[middle:], careful=self.careful),
+            VerdictBatch.of(verdicts[:middle], careful=self.careful),
+            VerdictBatch.of(verdicts[middle:], careful=self.careful),
         )
 
 
 @dataclass(slots=True)
 class _Aside:
-    """A verdict that is sent again at a moment of its own."""
+    """A verdict that is sent again at its own moment."""
 
     settled: Settled
     due_at: float
     pause: float
     alone: bool = False
-    """The server refused it: it is sent without any other."""
+    """The server refused it, so it is sent without any other."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a worker did in its life: verdicts by kind, and claims it lost."""
+class WorkerReport:
+    """Everything a worker settled: verdicts by kind, and claims that it lost."""
 
     settled: Mapping[str, int]
     lost: int
@@ -110,13 +110,13 @@ class Settler:
         self._wake = wake
         self._waiting: deque[Settled] = deque()
         self._aside: dict[tuple[str, int], _Aside] = {}
-        """Verdicts that wait for a moment of their own, by job and claim number."""
+        """Verdicts that are sent again at their own moment, by job and claim number."""
         self._marked = 0
-        """How many of the first verdicts in line were in a transaction that was rolled back: it
-        may have left its mark on their rows, which passes for a lock (finish.sql)."""
+        """How many of the first waiting verdicts were in a transaction that was rolled back. It may have
+        left its mark on their rows, which looks like a lock (finish.sql)."""
         self._unsettled = 0
         self.unsettled_since = 0.0
-        """Since when there have been verdicts that are not settled, if there are any."""
+        """When the oldest stretch with unsettled verdicts began, if there are any now."""
         self._empty = asyncio.Event()
         self._empty.set()
         self._elsewhere = list[Claim]()
@@ -124,7 +124,7 @@ class Settler:
         self.lost = 0
 
     def add(self, claim: Claim, verdict: Verdict) -> None:
-        """Leave a verdict to be settled."""
+        """Add a verdict, to be settled with the next batch."""
         if self._unsettled == 0:
             self.unsettled_since = monotonic()
         self._waiting.append(Settled(claim, verdict))
@@ -133,32 +133,32 @@ class Settler:
         self._wake()
 
     def count(self, claim: Claim, verdict: Verdict) -> None:
-        """Take in a verdict that was settled elsewhere, in the handler's own transaction."""
+        """Count a verdict that was settled in the handler's own transaction."""
         self._elsewhere.append(claim)
         self._wake()
         self._unsettled += 1
         self._close(Settled(claim, verdict), lost=False)
 
     def take_elsewhere(self) -> list[Claim]:
-        """Return the claims that were settled elsewhere since this was last asked."""
+        """Return the claims that were settled elsewhere since the last call."""
         ended, self._elsewhere = self._elsewhere, []
         return ended
 
     @property
-    def report(self) -> Report:
-        return Report(dict(self.settled), self.lost)
+    def report(self) -> WorkerReport:
+        return WorkerReport(dict(self.settled), self.lost)
 
     @property
     def unsettled(self) -> int:
         return self._unsettled
 
     def unsettled_claims(self) -> list[Claim]:
-        """Return the claims whose verdict is still here, none of it under way."""
+        """Return the claims whose verdict is still here and not under way."""
         aside = (one.settled for one in self._aside.values())
         return [settled.claim for settled in chain(self._waiting, aside)]
 
     def due_in(self) -> float | None:
-        """Return the seconds until a verdict that was set aside is to be sent again."""
+        """Return the seconds until a verdict that was set aside is sent again."""
         if not self._aside:
             return None
         return max(0.0, min(aside.due_at for aside in self._aside.values()) - monotonic())
@@ -167,16 +167,16 @@ class Settler:
         """Return when every verdict has been settled."""
         await self._empty.wait()
 
-    def take(self) -> Batch | None:
+    def take(self) -> VerdictBatch | None:
         """Return the next batch to send, if there is one."""
         now = monotonic()
         due = [aside for aside in self._aside.values() if aside.due_at <= now]
         if alone := next((aside for aside in due if aside.alone), None):
-            return Batch.of([alone.settled], careful=True)
+            return VerdictBatch.of([alone.settled], careful=True)
         if not self._waiting and not due:
             return None
         careful = bool(due) or self._marked > 0
-        batch = Batch.of([aside.settled for aside in due], careful=careful)
+        batch = VerdictBatch.of([aside.settled for aside in due], careful=careful)
         count = size = 0
         while self._waiting and count < self._size and size < _MOST_BYTES:
             settled = self._waiting.popleft()
@@ -186,8 +186,8 @@ class Settler:
         self._marked = max(0, self._marked - count)
         return batch
 
-    def sent(self, batch: Batch, answers: NotSettled) -> None:
-        """Take in what became of a batch that was written, but for the jobs in `answers`."""
+    def sent(self, batch: VerdictBatch, answers: NotSettled) -> None:
+        """Take in the answers to a batch: it was written, except for the jobs in `answers`."""
         self._size = min(self._most, self._size * 2)
         for settled in batch:
             aside = self._aside.pop(_name(settled), None)
@@ -199,49 +199,47 @@ class Settler:
                 case "locked":
                     self._set_aside(settled, aside)
                 case "asked":
-                    # Its row was locked for the answer, which only a careful batch can tell from others.
+                    # The question has locked the row, so only a careful batch can write it.
                     cancel = Settled(settled.claim, CANCEL)
                     self._aside[_name(cancel)] = _Aside(cancel, 0.0, _FIRST_PAUSE)
                 case "unasked":
-                    # Nobody wants it to stop (any more), and its handler has ended: it runs again.
+                    # Nobody asks it to stop any more, and its handler has ended: it runs again.
                     self._waiting.appendleft(Settled(settled.claim, RELEASE))
 
-    def unsent(self, batch: Batch) -> None:
+    def unsent(self, batch: VerdictBatch) -> None:
         """Take back a batch that could not be sent: it goes first when the database can be reached."""
         unsent = [settled for settled in batch if _name(settled) not in self._aside]
         self._waiting.extendleft(reversed(unsent))
         self._marked += len(unsent)
 
-    def shrink(self, batch: Batch) -> None:
+    def shrink(self, batch: VerdictBatch) -> None:
         """Send fewer verdicts at a time: this batch took too long."""
         self._size = max(1, len(batch) // 2)
 
     def refused(self, settled: Settled, error: BaseException) -> Settled | None:
-        """Return the verdict that takes the place of one that the server refused for what is in
-        it; None if it was set aside."""
+        """Return the verdict that replaces one whose data the server refused. Return None if it was
+        set aside."""
         claim, verdict = settled.claim, settled.verdict
         self._aside.pop(_name(settled), None)
         extra = {"job_id": claim.id, "task": claim.task}
         if verdict is _LET_GO:
-            # Not even that can be written: it is tried again now and then, by itself.
+            # Not even the snooze can be written. It is sent again now and then, by itself.
             log.error("job %s cannot be released: %s", claim.id, error, extra=extra)
             due_at = monotonic() + _LONGEST_PAUSE
             self._aside[_name(settled)] = _Aside(settled, due_at, _LONGEST_PAUSE, alone=True)
             return None
         log.error("%s of job %s was refused: %s", verdict.kind, claim.id, error, extra=extra)
         if verdict.error and verdict.error.get("type") == failure.INVALID_RESULT:
-            # Not even the note about it can be stored. Its claim is released all the same.
+            # Not even the failure can be stored. The claim is released all the same.
             return Settled(claim, _LET_GO)
-        note = failure.envelope(
-            failure.INVALID_RESULT, f"what it came to could not be stored: {error}"
-        )
+        note = failure.envelope(failure.INVALID_RESULT, f"the outcome could not be stored: {error}")
         return Settled(claim, Verdict("fail", error=note))
 
     def _set_aside(self, settled: Settled, before: _Aside | None) -> None:
         pause = _FIRST_PAUSE
         if before is None:
             log.info(
-                "job %s is locked by somebody's open transaction; its %s is sent again until it is free",
+                "job %s is locked by an open transaction; sending its %s again until it is free",
                 settled.claim.id,
                 settled.verdict.kind,
                 extra={"job_id": settled.claim.id, "task": settled.claim.task},
@@ -255,7 +253,7 @@ class Settler:
         if lost:
             self.lost += 1
             log.warning(
-                "job %s is no longer this worker's: settled before a reply was lost, or given to another",
+                "lost job %s: it was settled before a reply was lost, or another worker has it",
                 settled.claim.id,
                 extra={"job_id": settled.claim.id, "task": settled.claim.task},
             )

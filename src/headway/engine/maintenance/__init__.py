@@ -1,1 +1,1 @@
-"""What the fleet does for itself: the leader, its sweeps, schedules and counts."""
+"""Work for the whole fleet: the leader, its sweeps, schedules and counts."""

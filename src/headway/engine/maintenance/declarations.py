@@ -1,4 +1,4 @@
-"""What the code declares of its tasks, limits and schedules, written down for the fleet."""
+"""Declarations: the tasks, limits and schedules of the code, written to the database for the fleet."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from headway.core.config import CleanUp
 from headway.core.definition import Definition
 from headway.engine.service import Service, log
 from headway.errors import DatabaseUnavailable
-from headway.store import controls, fleet, schedules
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.faults import is_held_up
-from headway.store.link import Link
-from headway.store.schedules import Put
 from headway.store.statement import Statement
+from headway.store.statements import controls, fleet, schedules
+from headway.store.statements.schedules import Put
 
 _CLEAN_EVERY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """What an app's code says of schedules."""
+class DeclaredByCode:
+    """The schedules that an app's code declares."""
 
     schedules: Sequence[Put] = ()
     owner: str = ""
     """The app's name."""
     clean_up: CleanUp = "stale"
-    """What becomes of those that were declared and are not any more."""
+    """Which schedules to remove when no code declares them any more."""
     tasks: Collection[str] = ()
-    """The tasks and flows that the app knows."""
+    """The names of the app's tasks and flows."""
 
     @property
     def names(self) -> list[str]:
@@ -37,17 +37,21 @@ class Declared:
 
 
 class Declarations(Service):
-    """Writes down what the code declares, and removes what it no longer declares."""
+    """Writes the declarations, and removes schedules that are no longer declared."""
 
     def __init__(
-        self, link: Link, clock: Clock, definitions: Collection[Definition], declared: Declared
+        self,
+        connection: EngineConnection,
+        clock: Clock,
+        definitions: Collection[Definition],
+        declared: DeclaredByCode,
     ) -> None:
         super().__init__()
-        self._link = link
+        self._connection = connection
         self._clock = clock
         self._definitions = definitions
         self._declared = declared
-        self._held_up = False
+        self._postponed = False
         self._worker_id = 0
         self._registered = False
 
@@ -56,40 +60,40 @@ class Declarations(Service):
         return self._declared.names
 
     async def declare(self) -> None:
-        """Declare everything at the start of a worker.
+        """Declare everything when a worker starts.
 
-        A limit or schedule that somebody's open transaction has locked is declared later: no worker
-        waits for a stranger (G14).
+        A limit or schedule that an open transaction has locked is declared later: no worker waits
+        for a stranger (G14).
         """
         tasks = fleet.declare(self._definitions)
         try:
-            # Together: no task is known without its limits.
-            await self._link.run_all(tasks, *self._limits())
+            # In one transaction: no task is known without its limits.
+            await self._connection.run_all(tasks, *self._limits())
         except DatabaseUnavailable as error:
-            self._hold_up(error)
-            await self._link.run(tasks)
+            self._postpone(error)
+            await self._connection.run(tasks)
         try:
             await self._put_schedules()
         except DatabaseUnavailable as error:
-            self._hold_up(error)
+            self._postpone(error)
 
     def registered(self, worker_id: int) -> None:
-        """The worker is known to the fleet by this id, for the first time or anew."""
+        """The worker has registered under this id."""
         if worker_id not in (0, self._worker_id):
             self._worker_id, self._registered = worker_id, True
             self.wake()
 
     async def turn(self) -> float | None:
-        if self._held_up:
-            await self._link.run_all(*self._limits())
+        if self._postponed:
+            await self._connection.run_all(*self._limits())
             await self._put_schedules()
-            self._held_up = False
-            log.info("what the code declares of limits and schedules holds now")
+            self._postponed = False
+            log.info("declared the limits and schedules that were locked before")
         if self._worker_id == 0:
             return None
         if self._registered:
-            # Until it was known, or while it was thought lost, another may have removed what only this
-            # worker declares.
+            # Before it registered, or while it seemed lost, another worker may have removed schedules
+            # that only this one declares.
             await self._put(missing=True)
             self._registered = False
         if self._declared.clean_up != "stale":
@@ -98,15 +102,15 @@ class Declarations(Service):
         return _CLEAN_EVERY
 
     def _limits(self) -> tuple[Statement[int], Statement[int]]:
-        return controls.declare(self._link.target, self._definitions), controls.mark_limited()
+        return controls.declare(self._connection.target, self._definitions), controls.mark_limited()
 
-    def _hold_up(self, error: DatabaseUnavailable) -> None:
+    def _postpone(self, error: DatabaseUnavailable) -> None:
         if not is_held_up(error):
             raise error
-        self._held_up = True
+        self._postponed = True
         log.warning(
-            "a limit or schedule of the code is locked by somebody's open transaction; what the code "
-            "declares of it is written when that has ended"
+            "cannot declare limits and schedules yet: an open transaction has locked one of them; "
+            "trying again until it ends"
         )
 
     async def _put_schedules(self) -> None:
@@ -117,9 +121,9 @@ class Declarations(Service):
     async def _put(self, *, missing: bool) -> None:
         if not self._declared.schedules:
             return
-        taken = await self._link.run(
+        taken = await self._connection.run(
             schedules.put(
-                self._link.target,
+                self._connection.target,
                 self._declared.schedules,
                 owner=self._declared.owner,
                 declared=True,
@@ -129,13 +133,13 @@ class Declarations(Service):
         )
         for name in sorted(name for name, others in taken.items() if others and not missing):
             log.warning(
-                "schedule %s is another app's, or was put at run time: what the code declares of it "
-                "is not used; give one of them another name, or remove it", name,
+                "schedule %s of the code is ignored: another app declares it, or it was put at run time; "
+                "rename or remove one of them", name,
             )  # fmt: skip
 
     async def _clean(self, *, stale: bool) -> None:
         declared = self._declared
-        removed = await self._link.run(
+        removed = await self._connection.run(
             schedules.clean(
                 declared.owner, declared.tasks, declared.names, stale=stale, now=self._clock.now()
             )

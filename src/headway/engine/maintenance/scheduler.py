@@ -1,7 +1,7 @@
-"""Firing schedules: each occurrence becomes a job at its moment, once, whoever does it.
+"""Firing schedules: each occurrence becomes a job at its moment, once.
 
-What is due is read by the database's clock, what to make of it is decided here (core/firing.py), and
-one statement moves the schedule on and makes the jobs. Any number of workers may try.
+The database's clock says which schedules are due. core/firing.py decides which occurrences fire. One
+statement then moves the schedule on and inserts the jobs, so any number of workers may try.
 """
 
 from __future__ import annotations
@@ -10,38 +10,39 @@ from datetime import datetime, timedelta
 
 from headway.core import cron
 from headway.core.clock import Clock, monotonic
-from headway.core.firing import Plan, jittered, plan, written
+from headway.core.firing import FiringPlan, jittered, plan, written
 from headway.core.ids import new_id
-from headway.engine.maintenance.sweeps import Duty
+from headway.engine.maintenance.leader import LeaderService
 from headway.engine.service import log
 from headway.errors import ConfigError, DatabaseError, DatabaseUnavailable
-from headway.store import schedules
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.faults import is_held_up
-from headway.store.link import Link
-from headway.store.schedules import DueRow, Occurrence
+from headway.store.statements import schedules
+from headway.store.statements.schedules import DueRow, Occurrence
 
 _BATCH = 100
 _TRY_AGAIN = timedelta(minutes=1)
-"""When to look again at a schedule that cannot be read here: a newer worker may know how."""
+"""When to try a schedule again that this version cannot read: a newer worker may know how."""
 _HELD = timedelta(seconds=1)
-"""When to look again at a schedule that someone else has at this moment."""
+"""When to try a schedule again that another session has locked."""
 
 
-class Scheduler(Duty):
-    """Fires what is due.
+class Scheduler(LeaderService):
+    """Fires the schedules that are due.
 
-    The worker on duty sleeps until exactly the next moment; the others look now and then, as a net.
+    The leader sleeps until exactly the next moment. The other workers poll, as a net.
     """
 
-    def __init__(self, link: Link, clock: Clock, net: float) -> None:
-        super().__init__(link, clock)
+    def __init__(self, connection: EngineConnection, clock: Clock, net: float) -> None:
+        """`net` is the poll interval of a worker that is not the leader."""
+        super().__init__(connection, clock)
         self._net = net
         self.poll = net
-        """How long the worker on duty sleeps at most: less where nothing new is heard of."""
+        """The longest rest of the leader. It is shorter while no notifications arrive."""
 
     async def turn(self) -> float | None:
         asked = monotonic()
-        due = await self._link.run(schedules.due(_BATCH, self._clock.now()))
+        due = await self._connection.run(schedules.due(_BATCH, self._clock.now()))
         waits = [self._net] if due.next_due_in is None else [due.next_due_in]
         refused = None
         for row in due.rows:
@@ -50,7 +51,7 @@ class Scheduler(Duty):
             except (DatabaseError, DatabaseUnavailable) as error:
                 if isinstance(error, DatabaseUnavailable) and not is_held_up(error):
                     raise
-                # That one's alone: the others are fired.
+                # The others are fired all the same.
                 log.error("schedule %s could not be fired: %s", row.name, error)
                 refused = error
             else:
@@ -60,7 +61,7 @@ class Scheduler(Duty):
             raise refused
         if len(due.rows) == _BATCH:
             return 0
-        if not self._on_duty:
+        if not self._leads:
             return self._net
         return max(0, min(self.poll, *waits) - (monotonic() - asked))
 
@@ -68,7 +69,7 @@ class Scheduler(Duty):
         decided = _decide(row, now)
         if decided is None:
             later = now + _TRY_AGAIN
-            await self._move(row, row.done_until, Plan([], later, None))
+            await self._move(row, row.done_until, FiringPlan([], later, None))
             return later
         if decided.dropped_since is not None:
             log.warning(
@@ -88,10 +89,10 @@ class Scheduler(Duty):
             )  # fmt: skip
         return decided.next_at
 
-    async def _move(self, row: DueRow, until: datetime, decided: Plan) -> int | None:
-        return await self._link.run(
+    async def _move(self, row: DueRow, until: datetime, decided: FiringPlan) -> int | None:
+        return await self._connection.run(
             schedules.fire(
-                self._link.target,
+                self._connection.target,
                 row,
                 [_occurrence(row, moment) for moment in decided.occurrences],
                 until=until,
@@ -101,8 +102,8 @@ class Scheduler(Duty):
         )
 
 
-def _decide(row: DueRow, now: datetime) -> Plan | None:
-    """What to make of a schedule; none if it cannot be read here."""
+def _decide(row: DueRow, now: datetime) -> FiringPlan | None:
+    """Return which occurrences of a schedule fire. Return None if this version cannot read it."""
     try:
         spec = cron.parse(row.spec)
     except ConfigError as error:

@@ -1,23 +1,22 @@
-"""The sweeps of the fleet, run by the leader: data, and a loop over it."""
+"""The sweeps of the fleet, which the leader runs: a list, and a loop over it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from headway.core.clock import Clock, monotonic
-from headway.engine.claiming.scan import ScanBudget
-from headway.engine.service import Service, log
-from headway.engine.track import Track
+from headway.engine.maintenance.leader import LeaderService
+from headway.engine.service import log
+from headway.engine.service_status import StatusTracker
 from headway.errors import DatabaseUnavailable, HeadwayError
-from headway.store import controls, counts, fleet, jobs
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.faults import is_held_up
-from headway.store.jobs import Moment
-from headway.store.link import Link
 from headway.store.statement import Statement
+from headway.store.statements import controls, counts, fleet, jobs
+from headway.store.statements.jobs import Moment
 
 _BATCH = 1000
 _TALLIED = 50_000
@@ -30,8 +29,7 @@ _LONGEST_PAUSE = 60.0
 
 @dataclass(slots=True)
 class Sweep:
-    """One sweep: what to run and how often. It says itself what it did, and whether there is more
-    to do."""
+    """One sweep: what to run, and how often. It returns whether there is more to do."""
 
     name: str
     run: Callable[[Moment], Awaitable[bool]]
@@ -39,35 +37,36 @@ class Sweep:
     due_at: float = 0.0
     ran_at: float = 0.0
     pause: float = 0.0
-    """How long it rests after a failure; 0 while it works."""
-    track: Track = field(init=False)
+    """The seconds that it rests after a failure; 0 while it works."""
+    track: StatusTracker = field(init=False)
 
     def __post_init__(self) -> None:
-        self.track = Track(f"sweep {self.name}")
+        self.track = StatusTracker(f"sweep {self.name}")
 
 
-def sweeps(link: Link, lease: float) -> list[Sweep]:
-    """Return every sweep but promotion, which has a moment of its own."""
+def sweeps(connection: EngineConnection, lease: float) -> list[Sweep]:
+    """Return all sweeps. Promotion is not one: it happens at exact moments (promoter.py)."""
     return [
-        Sweep("rescue", partial(_rescue, link), min(1.0, lease / 6)),
-        Sweep("stops", partial(_stop, link), 1.0),
-        Sweep("expire", partial(_expire, link), 1.0),
-        Sweep("tally", partial(_run, link, partial(counts.tally, _TALLIED)), 5.0),
-        Sweep("limits", partial(_run, link, lambda _: controls.mark_limited()), 5.0),
-        Sweep("forget", partial(_run, link, fleet.forget), 300.0),
-        Sweep("partitions", partial(_partitions, link), 600.0),
+        Sweep("rescue", partial(_rescue, connection), min(1.0, lease / 6)),
+        Sweep("stops", partial(_stop, connection), 1.0),
+        Sweep("expire", partial(_expire, connection), 1.0),
+        Sweep("tally", partial(_run, connection, partial(counts.tally, _TALLIED)), 5.0),
+        Sweep("limits", partial(_run, connection, lambda _: controls.mark_limited()), 5.0),
+        Sweep("clean_up", partial(_run, connection, fleet.clean_up), 300.0),
+        Sweep("partitions", partial(_partitions, connection), 600.0),
     ]
 
 
-async def _run(link: Link, statement: Callable[[Moment], Statement[Any]], now: Moment) -> bool:
-    await link.run(statement(now))
+async def _run(
+    connection: EngineConnection, statement: Callable[[Moment], Statement[Any]], now: Moment
+) -> bool:
+    await connection.run(statement(now))
     return False
 
 
-async def _rescue(link: Link, now: Moment) -> bool:
-    """Take the jobs of lost workers back. A job that fails for good is an error, as any other
-    failure is."""
-    rescued = await link.run(jobs.rescue(link.target, _BATCH, now))
+async def _rescue(connection: EngineConnection, now: Moment) -> bool:
+    """Take the jobs of lost workers back. Log an error for each job that fails for good."""
+    rescued = await connection.run(jobs.rescue(connection.target, _BATCH, now))
     lost = {(job.worker_id, job.worker_name): job.crashed for job in rescued}
     for (worker, name), crashed in lost.items():
         ids = [job.id for job in rescued if job.worker_id == worker]
@@ -87,25 +86,24 @@ async def _rescue(link: Link, now: Moment) -> bool:
     return False
 
 
-async def _stop(link: Link, now: Moment) -> bool:
-    """Cancel jobs that wait although they were asked to stop: they ran, or were locked, when they
-    were asked."""
-    asked = await link.run(jobs.asked(_BATCH))
+async def _stop(connection: EngineConnection, now: Moment) -> bool:
+    """Cancel waiting jobs that were asked to stop. They ran, or were locked, when they were asked."""
+    asked = await connection.run(jobs.asked(_BATCH))
     if asked:
-        await link.run(jobs.cancel(link.target, asked, now))
+        await connection.run(jobs.cancel(connection.target, asked, now))
         log.info("cancelled %d jobs that were asked to stop: %s", len(asked), _some(asked))
     return False
 
 
-async def _expire(link: Link, now: Moment) -> bool:
-    expired = await link.run(jobs.expire(link.target, _BATCH, now))
+async def _expire(connection: EngineConnection, now: Moment) -> bool:
+    expired = await connection.run(jobs.expire(connection.target, _BATCH, now))
     if expired:
         log.info("expired %d jobs", expired)
     return False
 
 
-async def _partitions(link: Link, now: Moment) -> bool:
-    made, dropped, rows = await link.run(fleet.partitions(now))
+async def _partitions(connection: EngineConnection, now: Moment) -> bool:
+    made, dropped, rows = await connection.run(fleet.partitions(now))
     if made or dropped or rows:
         log.info("made %d partitions, dropped %d; moved or deleted %d rows", made, dropped, rows)
     return made > 0 or dropped > 0 or rows >= fleet.MOST_ROWS
@@ -115,46 +113,22 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
 
 
-class Duty(Service):
-    """A service that does more, or anything at all, while the fleet's duty is this worker's."""
-
-    def __init__(self, link: Link, clock: Clock) -> None:
-        super().__init__()
-        self._link = link
-        self._clock = clock
-        self._on_duty = False
-        self._owed = False
-        """Something was said that only a full scan is sure to find."""
-
-    def duty(self, ours: bool) -> None:
-        if ours and not self._on_duty:
-            self._owed = True
-            self.wake()
-        self._on_duty = ours
-
-    def hint(self) -> None:
-        """There may be something to do, for the worker whose duty it is."""
-        if self._on_duty:
-            self._owed = True
-            self.wake()
-
-
-class Sweeper(Duty):
+class Sweeper(LeaderService):
     """Runs each sweep when it is due, for as long as this worker is the leader.
 
-    A sweep that fails rests by itself: the others run (G8).
+    A sweep that fails rests alone, and the others run (G8).
     """
 
-    def __init__(self, link: Link, clock: Clock, sweeps: list[Sweep]) -> None:
-        super().__init__(link, clock)
+    def __init__(self, connection: EngineConnection, clock: Clock, sweeps: list[Sweep]) -> None:
+        super().__init__(connection, clock)
         self._sweeps = sweeps
 
-    def tracks(self) -> list[Track]:
-        """How the turns go, and each sweep: one may keep failing while the others work."""
+    def tracks(self) -> list[StatusTracker]:
+        """Return the track of the service and of each sweep: one may fail while the others work."""
         return [*super().tracks(), *(sweep.track for sweep in self._sweeps)]
 
     def hurry(self, name: str) -> None:
-        """Run a sweep soon: at once, or a little after it last ran, because anybody can hint."""
+        """Run a sweep soon. It runs at most every 0.1 s, because anybody can send notifications."""
         for sweep in self._sweeps:
             if sweep.name == name and not sweep.pause:
                 sweep.due_at = min(sweep.due_at, sweep.ran_at + _HURRIED_EVERY)
@@ -167,7 +141,7 @@ class Sweeper(Duty):
                 sweep.due_at = max(sweep.due_at, monotonic() + seconds)
 
     async def turn(self) -> float | None:
-        if not self._on_duty:
+        if not self._leads:
             return None
         for sweep in self._sweeps:
             if sweep.due_at <= monotonic():
@@ -189,40 +163,3 @@ class Sweeper(Duty):
         sweep.track.failed(error, expected=isinstance(error, HeadwayError))
         sweep.pause = min(max(sweep.every, sweep.pause * 2), _LONGEST_PAUSE)
         sweep.due_at = monotonic() + sweep.pause
-
-
-class Promoter(Duty):
-    """Makes scheduled jobs ready at their moment.
-
-    The worker on duty sleeps until exactly the next one; the others look now and then, as a net.
-    """
-
-    def __init__(self, link: Link, clock: Clock, net: float) -> None:
-        super().__init__(link, clock)
-        self._net = net
-        self.poll = net
-        """How long the worker on duty sleeps at most: less where nothing new is heard of."""
-        self._since: datetime | None = None
-        self._budget = ScanBudget()
-
-    async def turn(self) -> float | None:
-        began, full = monotonic(), self._budget.allows()
-        owed, self._owed = self._owed, False
-        since = None if full else self._since
-        try:
-            promoted = await self._link.run(
-                jobs.promote(self._link.target, since, _BATCH, self._clock.now())
-            )
-        except BaseException:
-            self._owed |= owed
-            raise
-        if full:
-            self._budget.spent(monotonic() - began)
-        self._since = promoted.last_run_at or self._since
-        self._owed |= owed and not full
-        if promoted.count == _BATCH:
-            return 0
-        if not self._on_duty:
-            return self._net
-        due_in = self.poll if promoted.next_due_in is None else promoted.next_due_in
-        return min(due_in, self.poll, self._budget.wait() if self._owed else self.poll)

@@ -1,1 +1,1 @@
-"""Listeners: notifications become hints for workers and callers."""
+"""Listeners: they turn notifications into hints for workers and callers."""

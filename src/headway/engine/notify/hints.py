@@ -1,70 +1,70 @@
-"""What a worker does with the hints that it hears: somebody looks sooner. None of them decides
-anything (G15)."""
+"""A worker's reactions to notifications: a service runs sooner. They decide nothing (G15)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from headway.engine.claiming.planner import Claimer
+from headway.core.config import WorkerOptions
+from headway.core.duration import seconds
+from headway.engine.health.state import Health
 from headway.engine.heartbeat import Heartbeat
-from headway.engine.jobs.round_trip import Exchange
-from headway.engine.maintenance.leader import Duties
+from headway.engine.jobs.loop import JobLoop
+from headway.engine.maintenance.services import Maintenance
 from headway.engine.running.stops import Stops
 from headway.store.rows import Lane
 
 
 class Hints:
-    """Passes hints on to the services that they are for. The events of `wake.Events`."""
+    """Passes notifications on to the services of a worker. It implements `work.WorkEvents`."""
 
     def __init__(
         self,
-        claimer: Claimer,
-        exchange: Exchange,
-        duties: Duties,
+        job_loop: JobLoop,
+        maintenance: Maintenance,
         stops: Stops,
         heartbeat: Heartbeat,
-        listening: Callable[[bool], None],
+        health: Health,
+        options: WorkerOptions,
     ) -> None:
-        """`listening` is told whether notifications arrive."""
-        self._claimer = claimer
-        self._exchange = exchange
-        self._duties = duties
+        self._job_loop = job_loop
+        self._maintenance = maintenance
         self._stops = stops
         self._heartbeat = heartbeat
-        self._listening = listening
+        self._health = health
+        self._options = options
 
     def listening(self, listening: bool) -> None:
-        self._listening(listening)
+        self._health.listening = listening
+        poll = seconds(self._options.poll if listening else self._options.poll_alone)
+        self._job_loop.poll = poll
+        self._job_loop.wake()  # it may be asleep for longer than that
+        self._maintenance.poll_every(poll)
 
     def ready(self, lane: Lane | None) -> None:
-        if self._claimer.hint(lane):
-            self._exchange.wake()
+        self._job_loop.hint(lane)
 
-    def later(self) -> None:
-        self._duties.promoter.hint()
+    def scheduled(self) -> None:
+        self._maintenance.promoter.hint()
 
-    def joined(self) -> None:
-        self._duties.admitter.hint()
+    def blocked(self) -> None:
+        self._maintenance.admitter.hint()
 
     def room(self, job_id: str | None) -> None:
-        self._duties.admitter.room(job_id)
+        self._maintenance.admitter.room(job_id)
 
-    def control(self) -> None:
-        self._exchange.controls_changed()
-        self._duties.admitter.hint()
-        self._duties.sweeper.hurry("limits")
+    def controls_changed(self) -> None:
+        self._job_loop.controls_changed()
+        self._maintenance.admitter.hint()
+        self._maintenance.sweeper.hurry("limits")
 
-    def opened(self, kind: str, name: str) -> None:
-        if self._claimer.open((kind, name)):
-            self._exchange.wake()
+    def limit_opened(self, kind: str, name: str) -> None:
+        self._job_loop.limit_opened(kind, name)
 
     def cancel(self, job_id: str) -> None:
         self._stops.hint(job_id)
-        self._duties.sweeper.hurry("stops")
+        self._maintenance.sweeper.hurry("stops")
 
     def drain(self, worker: str) -> None:
         if worker == str(self._heartbeat.worker_id):
             self._heartbeat.hint()
 
-    def scheduled(self) -> None:
-        self._duties.scheduler.hint()
+    def schedule_changed(self) -> None:
+        self._maintenance.scheduler.hint()

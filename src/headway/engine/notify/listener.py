@@ -1,4 +1,4 @@
-"""Listening on behalf of callers who wait: one connection for all of them on an event loop."""
+"""Listening for callers that wait: one connection for all callers on an event loop."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from abc import abstractmethod
 from contextlib import suppress
 
 from headway.engine.service import Service
-from headway.store.connect import Target
-from headway.store.listen import Deaf, Hearing, Listener
+from headway.store.connections.connect import Target
+from headway.store.connections.listen import Hearing, Listener, NotificationsBlocked
 
 
-class Ear(Service):
-    """Hears what is said on a channel for as long as it can; where nothing can be heard callers poll."""
+class ListenerService(Service):
+    """Listens on a channel for as long as it can. Callers poll while no notifications arrive."""
 
     waits_long = True
 
@@ -25,7 +25,7 @@ class Ear(Service):
 
     @property
     def hears(self) -> bool:
-        """Whether anything can be heard now."""
+        """Whether notifications arrive now."""
         return self._hears
 
     async def ready(self, within: float | None = None) -> None:
@@ -36,12 +36,12 @@ class Ear(Service):
                     await self._tried.wait()
 
     @abstractmethod
-    def tell(self, payload: str) -> None:
-        """Wakes those who wait for this."""
+    def notified(self, payload: str) -> None:
+        """Wake the callers that wait for this notification."""
 
     @abstractmethod
-    def tell_all(self) -> None:
-        """Wakes everyone: what was said meanwhile was not heard."""
+    def wake_all(self) -> None:
+        """Wake all callers: they may have missed notifications."""
 
     async def turn(self) -> float | None:
         if self._listener is None:
@@ -55,15 +55,15 @@ class Ear(Service):
             self._hears = True
             self._hearing.prove(True)
             self._tried.set()
-            self.tell_all()
+            self.wake_all()
             async for payload in self._listener.heard():
-                self.tell(payload)
+                self.notified(payload)
             return 0
-        except Deaf:
+        except NotificationsBlocked:
             self._hearing.prove(False)
             return self._hearing.deaf_for
         finally:
             self._hears = False
             self._tried.set()
-            self.tell_all()
+            self.wake_all()
             await self._listener.close()

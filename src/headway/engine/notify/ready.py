@@ -1,4 +1,4 @@
-"""Hearing that jobs of a queue became ready, for consumers that are no workers."""
+"""Listening for ready jobs of a queue, for consumers that are not workers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from headway.engine.notify.listener import Ear
-from headway.store.connect import Target
-from headway.store.listen import Hearing
+from headway.engine.notify.listener import ListenerService
+from headway.store.connections.connect import Target
+from headway.store.connections.listen import Hearing
 
 
-class Arrivals(Ear):
-    """Wakes consumers when there may be something to claim in their queue."""
+class ReadyListener(ListenerService):
+    """Wakes consumers when their queue may have ready jobs."""
 
     def __init__(self, target: Target, channel: str | None, hearing: Hearing | None = None) -> None:
         super().__init__(target, channel, hearing)
@@ -20,7 +20,7 @@ class Arrivals(Ear):
 
     @contextmanager
     def of(self, queue: str) -> Generator[asyncio.Event, None, None]:
-        """Set whenever there may be news of a queue; who clears it before a claim misses nothing."""
+        """Yield an event that is set when a queue may have ready jobs. Clear it before each claim."""
         news = asyncio.Event()
         self._consumers[news] = queue
         try:
@@ -30,25 +30,25 @@ class Arrivals(Ear):
 
     @staticmethod
     async def wait(news: asyncio.Event, most: float) -> None:
-        """Returns when there is news, or after so many seconds."""
+        """Return when there is news, or after `most` seconds."""
         timer = asyncio.get_running_loop().call_later(most, news.set)
         try:
             await news.wait()
         finally:
             timer.cancel()
 
-    def tell(self, payload: str) -> None:
+    def notified(self, payload: str) -> None:
         for news, queue in self._consumers.items():
             if concerns(payload, queue):
                 news.set()
 
-    def tell_all(self) -> None:
+    def wake_all(self) -> None:
         for news in self._consumers:
             news.set()
 
 
 def concerns(payload: str, queue: str) -> bool:
-    """Whether what was said means that there may be something to claim in a queue.
+    """Return whether a notification means that a queue may have jobs to claim.
 
     >>> concerns("ready 5,0 mail", "mail"), concerns("ready 0 other", "mail")
     (True, False)
@@ -56,5 +56,5 @@ def concerns(payload: str, queue: str) -> bool:
     word, _, rest = payload.partition(" ")
     if word == "ready":
         return rest.partition(" ")[2] == queue
-    # Room under the limit of a task may be in any queue: for that it is enough to look now and then.
+    # Room under the limit of a task may be in any queue. Polling is enough for that.
     return word == "control" or payload == f"open queue {queue}"

@@ -1,4 +1,4 @@
-"""Hearing of work: notifications from the database, turned into hints for the others."""
+"""Listening for work: notifications from the database become hints for the worker's services."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import Protocol
 
 from headway.engine.service import Service, log
-from headway.store.connect import Target
-from headway.store.listen import Deaf, Listener
+from headway.store.connections.connect import Target
+from headway.store.connections.listen import Listener, NotificationsBlocked
 from headway.store.rows import Lane
 
 _TRY_AGAIN = 60.0
@@ -17,46 +17,46 @@ _PRIORITY = re.compile(r"-?[0-9]{1,5}")
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class Events(Protocol):
-    """Who is told what was heard."""
+class WorkEvents(Protocol):
+    """The events that a listener passes on. Each is a hint, and decides nothing."""
 
     def ready(self, lane: Lane | None) -> None:
-        """There may be ready jobs in a lane, or anywhere."""
+        """A lane may have ready jobs, or any lane."""
 
-    def later(self) -> None:
+    def scheduled(self) -> None:
         """A job was scheduled."""
 
-    def joined(self) -> None:
-        """A job was blocked behind a key."""
+    def blocked(self) -> None:
+        """A job joined the line of a key."""
 
     def room(self, job_id: str | None) -> None:
-        """There may be room under the key of a job, or of any."""
+        """The key of this job may have room, or any key."""
 
-    def control(self) -> None:
+    def controls_changed(self) -> None:
         """A pause or a limit has changed."""
 
-    def opened(self, kind: str, name: str) -> None:
+    def limit_opened(self, kind: str, name: str) -> None:
         """There may be room under a limit."""
 
     def cancel(self, job_id: str) -> None:
-        """Somebody may have asked a job to stop."""
+        """A job may have been asked to stop."""
 
     def drain(self, worker: str) -> None:
-        """Somebody may have asked a worker to drain."""
+        """A worker may have been asked to drain."""
 
-    def scheduled(self) -> None:
+    def schedule_changed(self) -> None:
         """A schedule has changed."""
 
     def listening(self, listening: bool) -> None:
-        """Notifications arrive, or do not."""
+        """Notifications arrive, or do not arrive."""
 
 
-class Wake(Service):
-    """Listens for as long as it can; says so when it cannot, so that others poll instead."""
+class WorkListener(Service):
+    """Listens for as long as it can. It says when it cannot, so that services poll instead."""
 
     waits_long = True
 
-    def __init__(self, target: Target, channel: str, events: Events) -> None:
+    def __init__(self, target: Target, channel: str, events: WorkEvents) -> None:
         super().__init__()
         self._listener = Listener(target, channel)
         self._events = events
@@ -66,28 +66,28 @@ class Wake(Service):
             await self._listener.open()
             self.track.works()
             self._events.listening(True)
-            # What was announced while nobody listened must be looked for.
+            # Notifications from before are lost, so every service has to check.
             self._events.ready(None)
-            self._events.later()
-            self._events.joined()
             self._events.scheduled()
+            self._events.blocked()
+            self._events.schedule_changed()
             async for payload in self._listener.heard():
-                self._hear(payload)
+                self._dispatch(payload)
             return 0
-        except Deaf as deaf:
-            log.warning("%s", deaf)
+        except NotificationsBlocked as error:
+            log.warning("%s", error)
             return _TRY_AGAIN
         finally:
             self._events.listening(False)
             await self._listener.close()
 
     def cut(self) -> None:
-        """Begins to listen anew, on another connection."""
+        """Listen again, on another connection."""
         self._listener.cut()
 
-    def _hear(self, payload: str) -> None:
-        """Take a payload for a hint: anybody who can connect can send one, so it is checked and decides
-        nothing (G15)."""
+    def _dispatch(self, payload: str) -> None:
+        """Turn a payload into a hint. Anybody who can connect can send one, so it is checked, and it
+        decides nothing (G15)."""
         word, _, rest = payload.partition(" ")
         match word:
             case "ready":
@@ -96,26 +96,26 @@ class Wake(Service):
                     if _is_priority(priority) and _is_name(queue):
                         self._events.ready(Lane(queue, int(priority)))
             case "later":
-                self._events.later()
+                self._events.scheduled()
             case "blocked":
-                self._events.joined()
+                self._events.blocked()
             case "room":
                 self._events.room(rest if _is_id(rest) else None)
             case "control":
-                self._events.control()
+                self._events.controls_changed()
             case "open":
                 kind, _, name = rest.partition(" ")
                 if kind in ("queue", "task") and _is_name(name):
-                    self._events.opened(kind, name)
+                    self._events.limit_opened(kind, name)
             case "cancel":
                 if _is_id(rest):
                     self._events.cancel(rest)
             case "drain":
                 self._events.drain(rest)
             case "schedule":
-                self._events.scheduled()
+                self._events.schedule_changed()
             case _:
-                pass  # the listener's own voice, or a word of a newer version
+                pass  # the listener's own test, or a word of a newer version
 
 
 def _is_priority(text: str) -> bool:

@@ -1,1 +1,1 @@
-"""Claimed jobs on this worker, from the call of a handler to its verdict."""
+"""Runs claimed jobs, from the call of a handler to its verdict."""

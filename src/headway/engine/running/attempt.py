@@ -1,4 +1,4 @@
-"""One job on this worker, from its claim to its outcome: decode, call, and know why it was stopped."""
+"""One attempt of a job, from its claim to its outcome: decode the input, call the handler."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from headway.engine.running.batches import Batches
 from headway.engine.running.child import Prepare
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector, Overrides
-from headway.engine.running.job import Reason, Running, ended_by
+from headway.engine.running.job import Reason, RunningJob, ended_by
 from headway.engine.running.outcomes import outcome_of
 from headway.engine.running.processes import Processes
 from headway.engine.running.threads import Abandoned, Threads
-from headway.engine.running.transactional import Booked, Books
+from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
 from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
 
 
 class Isolate(Protocol):
-    """Runs a job in a child process. `started` is called when its handler begins, `note` with its
+    """Runs a job in a child process. It calls `started` when the handler begins, and `note` with its
     progress."""
 
     def __call__(
         self,
-        running: Running,
+        running: RunningJob,
         started: Callable[[], None],
         note: Callable[[dict[str, Any]], None],
-    ) -> Awaitable[Outcome | Booked]: ...
+    ) -> Awaitable[Outcome | SettledInTransaction]: ...
 
 
 class Handlers:
@@ -48,25 +48,25 @@ class Handlers:
         max_result: int,
         overrides: Overrides,
         prepare_child: Prepare,
-        books: Books,
+        transactional: TransactionalSettler,
         stop: Callable[[str, Reason], None],
         note: Callable[[Claim, dict[str, Any]], None],
         isolate: Isolate | None = None,
     ) -> None:
-        """`stop` is how a timeout stops a job, `note` where its progress goes, `isolate` runs a job in a
-        child process."""
+        """`stop` stops a job at its timeout. `note` takes progress. `isolate` runs a job in a child
+        process."""
         self._threads = Threads(threads)
         self._processes = Processes(processes, max_result, prepare_child)
         self._injector = Injector(overrides)
         self._max_result = max_result
-        self._books = books
+        self._transactional = transactional
         self._stop = stop
         self._note = note
         self._isolate = isolate
         self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
 
     def hurry(self) -> None:
-        """There is no time left for handlers to end by themselves."""
+        """Interrupt handlers now, although their grace is not over."""
         self._threads.hurry()
 
     async def close(self) -> None:
@@ -74,8 +74,8 @@ class Handlers:
         self._processes.close()
         await self._injector.close()
 
-    async def outcome(self, running: Running) -> Outcome | Booked:
-        """What the attempt came to. Total: whatever the handler does, this returns."""
+    async def outcome(self, running: RunningJob) -> Outcome | SettledInTransaction:
+        """Return the outcome of an attempt. It never raises, whatever the handler does."""
         definition = running.definition
         try:
             if running.reason is not None:
@@ -112,27 +112,27 @@ class Handlers:
             if _may_wait(outcome):
                 return await self._settle_apart(running, outcome)
             return outcome
-        except BaseException as error:  # nothing a job does may end the worker
+        except BaseException as error:  # a job must not end the worker
             return ended_by(running, error)
         finally:
             if running.timer is not None:
                 running.timer.cancel()
 
     async def _in_transaction(
-        self, running: Running, arguments: dict[str, Any]
-    ) -> Outcome | Booked:
-        """The handler in a transaction that commits with its success, and only with that."""
-        lent = await self._books.lend(sync=running.definition.executor == "thread")
+        self, running: RunningJob, arguments: dict[str, Any]
+    ) -> Outcome | SettledInTransaction:
+        """Run the handler in a transaction that commits if, and only if, it succeeds."""
+        lent = await self._transactional.begin(sync=running.definition.executor == "thread")
         try:
             self._context(running).lend(lent.conn)
             self._begin(running)
             outcome = self._returned(running, await self._call(running, arguments))
             if not isinstance(outcome, Broke):
-                # From here on it is the database that decides: nothing is to stop it half way.
+                # From here on the database decides. Nothing may stop the commit half way.
                 running.settling = True
                 if running.timer is not None:
                     running.timer.cancel()
-                return await self._books.settle(lent, running.claim, outcome)
+                return await self._transactional.settle(lent, running.claim, outcome)
         except Abandoned as error:
             lent.abandon(error.done)
             raise
@@ -142,18 +142,22 @@ class Handlers:
         await lent.rollback()
         return outcome
 
-    async def _settle_apart(self, running: Running, outcome: Returned | Moved) -> Outcome | Booked:
-        """Settle on a connection of its own what may have to wait for somebody's open transaction: in a
-        batch it would hold up all the others. Until there is such a connection the job can be stopped."""
-        lent = await self._books.lend_apart()
+    async def _settle_apart(
+        self, running: RunningJob, outcome: Returned | Moved
+    ) -> Outcome | SettledInTransaction:
+        """Settle a job on a connection of its own, because it may wait for a caller's open transaction.
+
+        In a batch it would delay all other jobs. The job can be stopped until there is a connection.
+        """
+        lent = await self._transactional.begin_apart()
         running.settling = True
         try:
-            return await self._books.settle(lent, running.claim, outcome)
+            return await self._transactional.settle(lent, running.claim, outcome)
         except BaseException:
             await lent.rollback()
             raise
 
-    async def _call(self, running: Running, arguments: dict[str, Any]) -> Any:
+    async def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
         definition = running.definition
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
@@ -162,31 +166,34 @@ class Handlers:
         return await self._injected([running], arguments, lambda: self._context(running))
 
     async def _call_batch(
-        self, definition: Definition, together: Sequence[Running], items: list[Any]
+        self, definition: Definition, together: Sequence[RunningJob], items: list[Any]
     ) -> Any:
-        """One call of a handler for several jobs."""
+        """Call a handler once for several jobs."""
         arguments: dict[str, Any] = dict.fromkeys(definition.call_signature.parameters, items)
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = [self._context(one) for one in together]
         return await self._injected(together, arguments, partial(_no_context, definition))
 
     async def _injected(
-        self, together: Sequence[Running], arguments: dict[str, Any], context: Callable[[], Context]
+        self,
+        together: Sequence[RunningJob],
+        arguments: dict[str, Any],
+        context: Callable[[], Context],
     ) -> Any:
         wanted = together[0].definition.dependencies
         async with AsyncExitStack() as stack:
             arguments |= await self._injector.resolve(wanted, stack, context)
             return await self._handler(together, arguments)
 
-    def _handler(self, together: Sequence[Running], arguments: dict[str, Any]) -> Awaitable[Any]:
-        """The call of a handler, for one job or for those of a batch."""
+    def _handler(self, together: Sequence[RunningJob], arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Call a handler, for one job or for the jobs of a batch."""
         definition = together[0].definition
         if definition.executor == "async":
             return definition.function(**arguments)  # type: ignore[no-any-return]
         return self._threads.call(definition.function, arguments, partial(_grace, together))
 
-    def _prepare(self, running: Running) -> None:
-        """The task's options, and the job's own where it brought some and the step has none."""
+    def _prepare(self, running: RunningJob) -> None:
+        """Set the timeout and the policy: the step's own, else the job's, else the task's."""
         definition = running.definition
         running.timeout = definition.timeout_seconds
         if running.claim.options is not None:
@@ -196,19 +203,19 @@ class Handlers:
             if "retry" in options and "retry" not in definition.own:
                 running.policy = definition.retry.with_stored(options["retry"])
 
-    def _begin(self, running: Running) -> None:
+    def _begin(self, running: RunningJob) -> None:
         running.started = True
         if running.timeout is not None:
             running.timer = asyncio.get_running_loop().call_later(
                 running.timeout, self._stop, running.claim.id, "timeout"
             )
 
-    def _returned(self, running: Running, value: Any) -> Returned | Moved | Broke:
+    def _returned(self, running: RunningJob, value: Any) -> Returned | Moved | Broke:
         return outcome_of(
             running.definition, value, running.context, running.options, self._max_result
         )
 
-    def _context(self, running: Running) -> Context:
+    def _context(self, running: RunningJob) -> Context:
         if running.context is None:
             claim, loop = running.claim, asyncio.get_running_loop()
             note = partial(_note_from_any_thread, loop, partial(self._note, claim))
@@ -220,15 +227,17 @@ class Handlers:
 
 
 def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:
-    """Whether it makes jobs with unique keys, which an open transaction may have taken."""
+    """Return whether it makes jobs with unique keys. An open transaction may hold such a key."""
     return isinstance(outcome, Returned | Moved) and any(
         child.unique_key is not None for child in outcome.children or ()
     )
 
 
-def _grace(together: Sequence[Running]) -> float:
-    """Return the seconds that a plain function has to end by itself: none if it cannot know that it is
-    to stop, or if others may already run its jobs."""
+def _grace(together: Sequence[RunningJob]) -> float:
+    """Return the seconds that a plain function has to end by itself.
+
+    It has none if it cannot see that it must stop, or if other workers may run its jobs already.
+    """
     looks = any(running.context is not None for running in together)
     urgent = any(running.reason in ("lost", "shutdown") for running in together)
     return together[0].definition.stop_grace_seconds if looks and not urgent else 0.0

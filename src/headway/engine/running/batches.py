@@ -1,13 +1,15 @@
-"""Jobs of a batch task: gathered, handed to their handler in one call, answered one by one.
+"""Batch tasks: collects their jobs, calls the handler once, and gives each job its part of the answer.
 
-Each job keeps its slot, its claim and its task on the loop, which waits here for its part of the
-answer. So everything that can happen to a job happens to each of them: one that is stopped leaves, the
-others stay. The call has a task of its own and is cancelled when nobody is left who wants its answer;
-then those who leave last wait until it has really ended, as a job waits for its own handler.
+Each job keeps its slot, its claim and its asyncio task, which waits here for its part of the answer. So
+each job can be stopped separately: it leaves the batch, and the others stay. The call is an asyncio task
+of its own. It is cancelled when no remaining job needs its answer. The jobs that leave last then wait
+until it has really ended, as a job waits for its own handler.
 
-One call of a task at a time. The last attempt of a job that failed before has a call of its own, in
-parallel: no job fails for good because of another in its call. So does a suspect, a job that was running
-when its process died: it takes nobody with it if it is guilty.
+A task has one call at a time. There are two exceptions, which get a call of their own in parallel:
+
+- the last attempt of a job that failed before, so that no job fails for good because of another in its
+  call;
+- a suspect, a job that was running when its process died, so that a guilty one harms no other job.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from headway.core.batch import Batch
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
-from headway.engine.running.job import Reason, Running, ended_by
+from headway.engine.running.job import Reason, RunningJob, ended_by
 from headway.store.rows import Claim
 
 
@@ -31,21 +33,21 @@ from headway.store.rows import Claim
 class _Member:
     """One job in a batch."""
 
-    running: Running
+    running: RunningJob
     item: Any
     since: float
-    told: asyncio.Future[None]
+    answered: asyncio.Future[None]
     """Done when there is an answer."""
-    call: _Call | None = None
+    call: _BatchCall | None = None
     answer: Outcome | None = None
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class _BatchCall:
     """One call of a handler."""
 
     members: list[_Member]
-    """Those who have not left."""
+    """The jobs that have not left."""
     task: asyncio.Task[None] | None = None
     timers: list[asyncio.TimerHandle] = field(default_factory=list[asyncio.TimerHandle])
     ending: bool = False
@@ -55,37 +57,37 @@ class _Call:
 
 
 class Batches:
-    """Gathers the jobs of every batch task of a worker."""
+    """Collects the jobs of every batch task of a worker."""
 
     def __init__(
         self,
         *,
-        call: Callable[[Definition, Sequence[Running], list[Any]], Awaitable[Any]],
-        returned: Callable[[Running, Any], Outcome],
+        call: Callable[[Definition, Sequence[RunningJob], list[Any]], Awaitable[Any]],
+        returned: Callable[[RunningJob, Any], Outcome],
         stop: Callable[[str, Reason], None],
     ) -> None:
-        """`call` calls a handler, `returned` is what a value means for a job, `stop` stops a job."""
+        """`call` calls a handler, `returned` turns a value into an outcome, `stop` stops a job."""
         self._call = call
         self._returned = returned
         self._stop = stop
         self._waiting: dict[str, deque[_Member]] = {}
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _BatchCall] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    async def outcome(self, running: Running, batch: Batch, item: Any) -> Outcome:
-        """What the attempt of one job came to; CancelledError if it was stopped."""
+    async def outcome(self, running: RunningJob, batch: Batch, item: Any) -> Outcome:
+        """Return the outcome of one job's attempt. Raise CancelledError if it was stopped."""
         member = _Member(running, item, monotonic(), asyncio.get_running_loop().create_future())
         if _is_called_alone(running.claim):
             self._begin([member])
         else:
             self._join(member, batch)
         try:
-            await member.told
+            await member.answered
         except asyncio.CancelledError:
             await self._leave(member, batch)
             if member.answer is None:
                 raise
-        assert member.answer is not None, "who is told has an answer"
+        assert member.answer is not None, "the answer is set before the future is done"
         return member.answer
 
     def _join(self, member: _Member, batch: Batch) -> None:
@@ -93,16 +95,16 @@ class Batches:
         waiting = self._waiting.setdefault(handler, deque())
         waiting.append(member)
         if len(waiting) >= batch.size:
-            self._look(handler, batch)
+            self._call_if_due(handler, batch)
         elif handler not in self._calls and handler not in self._timers:
-            self._look_in(batch.wait_seconds, handler, batch)
+            self._check_in(batch.wait_seconds, handler, batch)
 
-    def _look_in(self, seconds: float, handler: str, batch: Batch) -> None:
+    def _check_in(self, seconds: float, handler: str, batch: Batch) -> None:
         loop = asyncio.get_running_loop()
-        self._timers[handler] = loop.call_later(seconds, self._look, handler, batch)
+        self._timers[handler] = loop.call_later(seconds, self._call_if_due, handler, batch)
 
-    def _look(self, handler: str, batch: Batch) -> None:
-        """Makes the next call if it is due; or looks again when it is."""
+    def _call_if_due(self, handler: str, batch: Batch) -> None:
+        """Make the next call if it is due. Otherwise check again when it is."""
         if (timer := self._timers.pop(handler, None)) is not None:
             timer.cancel()
         waiting = self._waiting[handler]
@@ -110,7 +112,7 @@ class Batches:
             return
         rest = waiting[0].since + batch.wait_seconds - monotonic()
         if len(waiting) < batch.size and rest > 0:
-            self._look_in(rest, handler, batch)
+            self._check_in(rest, handler, batch)
             return
         members = [waiting.popleft() for _ in range(min(batch.size, len(waiting)))]
         call = self._calls[handler] = self._begin(members)
@@ -119,28 +121,28 @@ class Batches:
 
     def _ended(self, handler: str, batch: Batch) -> None:
         del self._calls[handler]
-        self._look(handler, batch)
+        self._call_if_due(handler, batch)
 
-    def _begin(self, members: list[_Member]) -> _Call:
-        call = _Call(members)
+    def _begin(self, members: list[_Member]) -> _BatchCall:
+        call = _BatchCall(members)
         for member in members:
             member.call = call
             member.running.started = True
         loop = asyncio.get_running_loop()
-        # One timer for all that have the same time, so that they leave together.
+        # One timer for all jobs with the same timeout, so that they leave together.
         for timeout in {member.running.timeout for member in members} - {None}:
             assert timeout is not None
             call.timers.append(loop.call_later(timeout, self._time_out, call, timeout))
         call.task = loop.create_task(self._run(call, list(members)))
         return call
 
-    def _time_out(self, call: _Call, timeout: float) -> None:
+    def _time_out(self, call: _BatchCall, timeout: float) -> None:
         for member in list(call.members):
             if member.running.timeout == timeout:
                 self._stop(member.running.claim.id, "timeout")
 
-    async def _run(self, call: _Call, asked: list[_Member]) -> None:
-        """One call, and an answer for each who has not left when it ends. Total."""
+    async def _run(self, call: _BatchCall, asked: list[_Member]) -> None:
+        """Make one call, and answer each job that has not left when it ends. Never raise."""
         definition = asked[0].running.definition
         answers: list[Outcome] | None = None
         try:
@@ -155,8 +157,8 @@ class Batches:
                 timer.cancel()
         for member, answer in zip(asked, answers, strict=True):
             member.answer = answer
-            if not member.told.done():
-                member.told.set_result(None)
+            if not member.answered.done():
+                member.answered.set_result(None)
 
     def _answers(self, definition: Definition, asked: list[_Member], value: Any) -> list[Outcome]:
         given = [None] * len(asked) if value is None else value
@@ -173,12 +175,12 @@ class Batches:
         ]
 
     async def _leave(self, member: _Member, batch: Batch) -> None:
-        """Takes out one who was stopped; if nobody is left who wants the call, ends it first."""
+        """Remove a job that was stopped. If no other job needs the call, end the call first."""
         call = member.call
         if call is None:
             handler = member.running.definition.handler
             self._waiting[handler].remove(member)
-            self._look(handler, batch)
+            self._call_if_due(handler, batch)
         elif call.is_wanted():
             call.members.remove(member)
         elif call.task is not None:
@@ -195,7 +197,7 @@ def _is_called_alone(claim: Claim) -> bool:
 
 def _wrong(definition: Definition, asked: int, got: str) -> Broke:
     words = (
-        f"{definition.handler} was called with {asked} jobs and returned {got}; it must return a "
-        "list with an answer for each, in their order, or None if all succeeded without a result"
+        f"{definition.handler} was called with {asked} jobs and returned {got}; return a list with an "
+        "answer for each job, in their order, or None if all succeeded without a result"
     )
     return Broke(failure.envelope(failure.INVALID_RESULT, words), again=False)

@@ -18,10 +18,17 @@ from headway.core import codec, failure
 from headway.core.context import Note
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
+from headway.engine.running.child_messages import (
+    ChildReply,
+    Message,
+    Request,
+    encode,
+    reply_of,
+    request_in,
+)
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector
 from headway.engine.running.outcomes import outcome_of
-from headway.engine.running.replies import Message, Reply, Request, encode, reply_of, request_in
 from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
 
@@ -29,7 +36,7 @@ Say = Callable[[Message], None]
 
 
 class Prepare(Protocol):
-    """Is sent to a child and called there before the first job."""
+    """The set-up of a child: sent to it, and called there before the first job."""
 
     @property
     def loads_app(self) -> bool:
@@ -37,7 +44,7 @@ class Prepare(Protocol):
         ...
 
     def __call__(self) -> Mapping[str, Definition]:
-        """Return the app's definitions by handler; none if the app cannot be loaded again."""
+        """Return the app's definitions by handler, or none of them if the app cannot be loaded again."""
         ...
 
 
@@ -64,8 +71,8 @@ def attend(
     prepare: Prepare,
     run: Callable[[Request, Definition, Say], None],
 ) -> None:
-    """Run one job after another until the worker is gone. `run` says the reply."""
-    # Ctrl-C reaches the whole group; the worker decides what becomes of its children.
+    """Run one job after another until the worker is gone. `run` sends the reply."""
+    # Ctrl-C reaches the whole process group, but the worker decides when its children end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     termination = _Termination()
     signal.signal(signal.SIGTERM, termination.asked)
@@ -74,7 +81,7 @@ def attend(
     one_at_a_time = threading.Lock()
 
     def say(message: Message) -> None:
-        with one_at_a_time:  # handlers may report progress from threads of their own
+        with one_at_a_time:  # handlers may report progress from several threads
             pipe.send_bytes(encode(message))
 
     with contextlib.suppress(EOFError, OSError):
@@ -85,8 +92,8 @@ def attend(
                 try:
                     definition = find(definitions(), request)
                 except BaseException as error:
-                    # It is not the job's fault, and another child may do better.
-                    say(Message(reply=Reply(error=failure.envelope_of(error), again=True)))
+                    # The job is not to blame, and another child may work.
+                    say(Message(reply=ChildReply(error=failure.envelope_of(error), again=True)))
                     continue
                 say(Message(begun=True))
                 run(request, definition, say)
@@ -105,8 +112,8 @@ def find(definitions: Mapping[str, Definition], request: Request) -> Definition:
     definition = getattr(found, "definition", None)
     if not isinstance(definition, Definition):
         raise ConfigError(
-            f"the process for {request.claim.handler} cannot find it: {request.module} has no "
-            f"{request.name}; define the task where importing the app defines it too"
+            f"the child process cannot find {request.claim.handler}: {request.module} has no "
+            f"{request.name}; define the task in a module that the app imports"
         )
     return definition
 
@@ -118,7 +125,7 @@ async def call(
     max_result: int,
     note: Note,
 ) -> Outcome:
-    """Return the outcome of a process task that is called here. Total."""
+    """Call a process task here and return its outcome. Never raise."""
     try:
         try:
             context = context_of(claim, definition, timeout, note)
@@ -141,10 +148,10 @@ async def call(
 
 
 class _Termination:
-    """SIGTERM ends an idle child. A job is not interrupted by it.
+    """SIGTERM ends an idle child, but does not interrupt a job.
 
-    A service manager may send it to the whole group. The worker drains then, and kills its children
-    when it wants them to end.
+    A service manager may send it to the whole process group. The worker then drains, and kills its
+    children when it wants them to end.
     """
 
     def __init__(self) -> None:

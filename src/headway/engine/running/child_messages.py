@@ -1,7 +1,7 @@
-"""The messages between a worker and its child processes: one request, then notes, then one reply.
+"""The messages between a worker and its child processes: one request, then progress, then one reply.
 
-All of them are JSON over a pipe. An exception stays in the child: the child decides whether the job is
-tried again, and sends an envelope.
+All of them are JSON over a pipe. Exceptions stay in the child: it decides whether the job is tried again,
+and sends an error envelope.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway.core.failure import Envelope
 from headway.core.flow import Advance
 from headway.core.retry import Retry
 from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned, Stopped, Verdict
-from headway.engine.running.transactional import Booked
+from headway.engine.running.transactional import SettledInTransaction
 from headway.errors import Fatal, Snooze
 from headway.store.documents import NewJob
 from headway.store.rows import Claim
@@ -28,18 +28,18 @@ class Request:
 
     claim: Claim
     module: str
-    """Where the child finds the definition, if it does not have the app."""
+    """The module of the definition, for a child that does not have the app."""
     name: str
     timeout: float | None = None
-    """Seconds until the worker kills the child; for the context's deadline."""
+    """Seconds until the worker kills the child. The context's deadline follows from it."""
     worker: int = 0
     """The id under which the job was claimed."""
     now: datetime | None = None
-    """The worker's fixed clock; none in production."""
+    """The worker's fixed clock, or None in production."""
 
 
 @dataclass(slots=True)
-class Reply:
+class ChildReply:
     """The outcome of an attempt in a child."""
 
     result: bytes | None = None
@@ -50,20 +50,20 @@ class Reply:
     stopped: Literal["cancel", "shutdown"] | None = None
     error: Envelope | None = None
     again: bool = False
-    booked: bool = False
+    settled: bool = False
     """The child has settled the attempt itself."""
 
 
 @dataclass(slots=True)
 class Message:
-    """One message of a child. Only one of its fields is set."""
+    """A message from a child. Only one of its fields is set."""
 
     begun: bool = False
     """The child has found the definition. If it dies from now on, the job is to blame."""
     settling: bool = False
-    """The child is about to commit the attempt; it cannot be stopped any more."""
+    """The child is about to commit the attempt, which can no longer be stopped."""
     progress: dict[str, Any] | None = None
-    reply: Reply | None = None
+    reply: ChildReply | None = None
 
 
 _REQUEST = codec.Shape[Request](Request)
@@ -71,7 +71,7 @@ _MESSAGE = codec.Shape[Message](Message)
 
 
 def encode(message: Request | Message) -> bytes:
-    """Return a message as it travels."""
+    """Return a message as bytes for the pipe."""
     return codec.encode_document(message).encode()
 
 
@@ -85,33 +85,33 @@ def message_in(received: bytes) -> Message:
     return _MESSAGE.decode(received)
 
 
-def reply_of(outcome: Outcome | Booked, policy: Retry) -> Reply:
-    """Return the reply for an outcome. `policy` says which errors are tried again."""
+def reply_of(outcome: Outcome | SettledInTransaction, policy: Retry) -> ChildReply:
+    """Return the reply for an outcome. `policy` decides which errors are tried again."""
     match outcome:
         case Returned(result, carried, children):
-            return Reply(result=result, carried=carried, children=children)
+            return ChildReply(result=result, carried=carried, children=children)
         case Moved(move, carried, children):
-            return Reply(advance=move, carried=carried, children=children)
-        case Booked(verdict):
-            return replace(_reply_of_success(verdict), booked=True)
+            return ChildReply(advance=move, carried=carried, children=children)
+        case SettledInTransaction(verdict):
+            return replace(_reply_of_success(verdict), settled=True)
         case Stopped(by):
-            return Reply(stopped=by)
+            return ChildReply(stopped=by)
         case Broke(error, again):
-            return Reply(error=error, again=again)
+            return ChildReply(error=error, again=again)
         case Raised(Snooze() as snooze):
             return _reply_of_snooze(snooze)
         case Raised(raised):
             again = not isinstance(raised, Fatal) and policy.covers(raised)
-            return Reply(error=failure.envelope_of(raised), again=again)
+            return ChildReply(error=failure.envelope_of(raised), again=again)
 
 
-def outcome_in(reply: Reply) -> Outcome | Booked:
-    """Return the outcome that a child replied with."""
-    if reply.booked:
+def outcome_in(reply: ChildReply) -> Outcome | SettledInTransaction:
+    """Return the outcome in a child's reply."""
+    if reply.settled:
         kind: Literal["succeed", "advance"] = "succeed" if reply.advance is None else "advance"
         verdict = Verdict(kind, result=reply.result, advance=reply.advance)
         verdict.carried, verdict.children = reply.carried, reply.children
-        return Booked(verdict)
+        return SettledInTransaction(verdict)
     if reply.error is not None:
         return Broke(reply.error, reply.again)
     if reply.snooze is not None:
@@ -124,8 +124,8 @@ def outcome_in(reply: Reply) -> Outcome | Booked:
     return Returned(reply.result, reply.carried, reply.children)
 
 
-def _reply_of_success(verdict: Verdict) -> Reply:
-    return Reply(
+def _reply_of_success(verdict: Verdict) -> ChildReply:
+    return ChildReply(
         result=verdict.result,
         advance=verdict.advance,
         carried=verdict.carried,
@@ -133,8 +133,8 @@ def _reply_of_success(verdict: Verdict) -> Reply:
     )
 
 
-def _reply_of_snooze(snooze: Snooze) -> Reply:
+def _reply_of_snooze(snooze: Snooze) -> ChildReply:
     try:
-        return Reply(snooze=seconds(snooze.delay, name="Snooze"))
+        return ChildReply(snooze=seconds(snooze.delay, name="Snooze"))
     except Exception as error:
-        return Reply(error=failure.envelope_of(error))
+        return ChildReply(error=failure.envelope_of(error))

@@ -1,4 +1,4 @@
-"""The context of an attempt: the same in a worker and in a child process."""
+"""Makes the context of an attempt, in a worker and in a child process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def context_of(
 ) -> Context:
     """Return the context of a claimed job. Raise InvalidInput if the state of its flow does not fit.
 
-    `timeout` is in seconds from now. `note` is told of progress. `stopped`: the job was stopped
-    before it began.
+    `timeout` is in seconds from now. `note` is called with progress. `stopped` is true if the job was
+    stopped before it began.
     """
     return Context(
         job_id=UUID(claim.id),

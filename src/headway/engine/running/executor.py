@@ -1,4 +1,4 @@
-"""Claims in, verdicts out: every claimed job in a task of its own, within this worker's slots."""
+"""Claims in, verdicts out: runs every claimed job in an asyncio task, within this worker's slots."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from headway.engine.running.attempt import Handlers
 from headway.engine.running.child import Prepare
 from headway.engine.running.invoke import Overrides
 from headway.engine.running.isolation import Isolation
-from headway.engine.running.job import Reason, Running
+from headway.engine.running.job import Reason, RunningJob
+from headway.engine.running.progress import ProgressWriter
 from headway.engine.running.suspects import Suspects, later
-from headway.engine.running.transactional import Booked, Books
+from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
 from headway.store.rows import Claim
 
 log = logging.getLogger("headway.worker")
 
 
 class Executor:
-    """Runs claimed jobs and hands their verdicts to the settler."""
+    """Runs claimed jobs and passes their verdicts to the settler."""
 
     def __init__(
         self,
@@ -40,40 +41,38 @@ class Executor:
         max_result: int,
         overrides: Overrides,
         prepare_child: Prepare,
-        books: Books,
+        transactional: TransactionalSettler,
         isolation: Isolation,
-        on_end: Callable[[Definition], None],
-        on_note: Callable[[], None],
+        progress: ProgressWriter,
+        on_free_slot: Callable[[], None],
     ) -> None:
-        """`isolation` runs suspects. `on_end` is told of every slot that becomes free, `on_note`
-        that there is progress to keep."""
+        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free."""
         self._definitions = definitions
         self._settler = settler
         self._slots = slots
         self._dedicated = dedicated
-        self._on_end = on_end
-        self._on_note = on_note
+        self._progress = progress
+        self._on_free_slot = on_free_slot
         self._handlers = Handlers(
             threads=slots + sum(dedicated.values()),
             processes=processes,
             max_result=max_result,
             overrides=overrides,
             prepare_child=prepare_child,
-            books=books,
+            transactional=transactional,
             stop=self.stop,
             note=self._note,
             isolate=isolation.outcome,
         )
         self._suspects = Suspects(isolation)
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningJob] = {}
         self._running_of = Counter[str]()
         self._taken = 0
-        """Of the slots that queues share."""
+        """Taken slots, of those that queues share."""
         self._taken_of = Counter[str]()
-        """Of the slots that a queue has to itself."""
+        """Taken slots by queue, of the dedicated ones."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self._notes: dict[str, tuple[Claim, dict[str, Any]]] = {}
 
     @property
     def free(self) -> int:
@@ -81,19 +80,19 @@ class Executor:
 
     @property
     def dedicated(self) -> Mapping[str, int]:
-        """Queues that have slots to themselves, and how many."""
+        """Queues with dedicated slots, and how many they have."""
         return self._dedicated
 
     def free_of(self, queue: str) -> int:
-        """The free slots of a queue that has some to itself."""
+        """Return the free slots of a queue with dedicated slots."""
         return 0 if self._suspects.needs_quiet else self._dedicated[queue] - self._taken_of[queue]
 
     @property
-    def running(self) -> Mapping[str, Running]:
+    def running(self) -> Mapping[str, RunningJob]:
         return self._running
 
     def claims(self) -> list[Claim]:
-        """Return the claims of all jobs that run here, or wait for their step before to end."""
+        """Return the claims of all jobs that run here, or wait for their previous step to end."""
         following = (one.next for one in self._running.values() if one.next is not None)
         return [*(one.claim for one in self._running.values()), *following]
 
@@ -101,14 +100,14 @@ class Executor:
         return self._running_of[handler]
 
     def start(self, claims: Sequence[Claim]) -> None:
-        """Starts claimed jobs, in the order given."""
+        """Start claimed jobs, in the given order."""
         loop = asyncio.get_running_loop()
         now = monotonic()
         for claim in claims:
             if (before := self._running.get(claim.id)) is not None:
                 self._follow(before, claim)
                 continue
-            running = Running(claim, self._definitions[claim.handler], now)
+            running = RunningJob(claim, self._definitions[claim.handler], now)
             if claim.crashes and not self._suspects.take(running):
                 self._settler.add(claim, later())
                 continue
@@ -120,13 +119,13 @@ class Executor:
             self._idle.clear()
 
     def stop_claim(self, claim: Claim, reason: Reason) -> None:
-        """Stop a job if it runs here by this very claim: another claim of the same job goes on."""
+        """Stop a job if it runs here under exactly this claim. Another claim of the same job goes on."""
         running = self._running.get(claim.id)
         if running is not None and running.claim.number == claim.number:
             self.stop(claim.id, reason)
 
     def stop(self, job_id: str, reason: Reason) -> None:
-        """Stops a job, if it runs here: its handler is told, then cancelled."""
+        """Stop a job if it runs here: mark its context as cancelled, then cancel its handler."""
         running = self._running.get(job_id)
         if running is None or running.reason is not None or running.task is None:
             return
@@ -148,19 +147,14 @@ class Executor:
             self._handlers.hurry()
 
     async def idle(self) -> None:
-        """Returns when nothing runs."""
+        """Wait until no job runs."""
         await self._idle.wait()
-
-    def take_notes(self) -> list[tuple[Claim, dict[str, Any]]]:
-        """The newest progress of each job since this was last asked."""
-        notes, self._notes = list(self._notes.values()), {}
-        return notes
 
     async def close(self) -> None:
         self._suspects.close()
         await self._handlers.close()
 
-    async def _run(self, running: Running) -> None:
+    async def _run(self, running: RunningJob) -> None:
         running.entered = True
         claim = running.claim
         if running.alone and not await self._suspects.quiet(running, self._running):
@@ -169,12 +163,12 @@ class Executor:
             return
         outcome = await self._handlers.outcome(running)
         if running.isolated and not running.started and isinstance(outcome, Broke):
-            # The child did not get as far as the job, which is not to blame.
+            # The child failed before it began the job, so the job is not to blame.
             self._suspects.refuse(running, outcome)
             self._end(running)
             self._settler.add(claim, later())
             return
-        if isinstance(outcome, Booked):
+        if isinstance(outcome, SettledInTransaction):
             self._end(running)
             self._settler.count(claim, outcome.verdict)
             return
@@ -191,10 +185,10 @@ class Executor:
         self._end(running)
         self._settler.add(claim, verdict)
 
-    def _end(self, running: Running) -> None:
+    def _end(self, running: RunningJob) -> None:
         del self._running[running.claim.id]
         self._suspects.ended(running)
-        self._notes.pop(running.claim.id, None)
+        self._progress.forget(running.claim.id)
         if running.abandoned is None:
             self._free_slot(running)
         else:
@@ -203,29 +197,29 @@ class Executor:
                 running.claim.id,
                 extra=_about(running.claim),
             )
-            running.abandoned.add_done_callback(lambda done: self._bury(running, done))
+            running.abandoned.add_done_callback(lambda done: self._thread_ended(running, done))
         if running.next is not None:
             self.start([running.next])
         if not self._running:
             self._idle.set()
 
-    def _follow(self, before: Running, claim: Claim) -> None:
-        """Takes in a claim of a job that is here already."""
+    def _follow(self, before: RunningJob, claim: Claim) -> None:
+        """Accept a claim of a job that already runs here."""
         if before.settling and before.next is None:
-            # The next step, claimed before the answer to the commit of the one before is here.
+            # The next step was claimed before the answer to the previous step's commit arrived.
             before.next = claim
         else:
-            # Lost, given up by others and claimed again, while its old handler still winds down.
+            # The claim was lost, the job was released and claimed again, and its old handler still stops.
             self._settler.add(claim, later())
 
-    def _give_back_next(self, running: Running, verdict: Verdict) -> None:
+    def _give_back_next(self, running: RunningJob, verdict: Verdict) -> None:
         if running.next is not None:
             self._settler.add(running.next, verdict)
             running.next = None
 
-    def _bury(self, running: Running, done: asyncio.Future[Any]) -> None:
+    def _thread_ended(self, running: RunningJob, done: asyncio.Future[Any]) -> None:
         if not done.cancelled():
-            done.exception()  # it was settled long ago
+            done.exception()  # ignored: the job was settled long ago
         self._free_slot(running)
 
     def _take_slot(self, queue: str, count: int) -> None:
@@ -234,15 +228,14 @@ class Executor:
         else:
             self._taken += count
 
-    def _free_slot(self, running: Running) -> None:
+    def _free_slot(self, running: RunningJob) -> None:
         self._take_slot(running.claim.queue, -1)
         self._running_of[running.definition.handler] -= 1
-        self._on_end(running.definition)
+        self._on_free_slot()
 
     def _note(self, claim: Claim, progress: dict[str, Any]) -> None:
         if claim.id in self._running:
-            self._notes[claim.id] = (claim, progress)
-            self._on_note()
+            self._progress.note(claim, progress)
 
 
 def _about(claim: Claim) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Calling a handler: its arguments, its context and what it depends on."""
+"""Makes the dependencies of handlers, and closes them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any
 
 from headway.core.context import Context
 from headway.core.depends import Dependency
-from headway.core.signature import annotation, dependencies, parameters
+from headway.core.injection import Injected, injected, name_of
 from headway.engine.running.threads import carried
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
 
 
 class Injector:
-    """Resolves dependencies: those of a worker once, those of a job for each job."""
+    """Makes dependencies: those with scope "worker" once, the others for each job."""
 
     def __init__(self, overrides: Overrides) -> None:
         self._overrides = overrides
         self._stack = AsyncExitStack()
         self._made: dict[Callable[..., Any], asyncio.Future[Any]] = {}
+        self._read: dict[Callable[..., Any], Injected] = {}
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -33,7 +34,7 @@ class Injector:
         stack: AsyncExitStack,
         context: Callable[[], Context],
     ) -> dict[str, Any]:
-        """The value of every dependency in `wanted`; `stack` closes those of the job."""
+        """Return the value of each dependency in `wanted`. `stack` closes those of the job."""
         made: dict[Callable[..., Any], Any] = {}
         return {
             name: await self._value(dependency, stack, context, made)
@@ -51,13 +52,13 @@ class Injector:
         if dependency.scope == "worker":
             return await self._once_per_worker(provider)
         if provider not in made:
+            wanted = self._injected(provider)
             arguments: dict[str, Any] = {
                 name: await self._value(inner, stack, context, made)
-                for name, inner in dependencies(provider).items()
+                for name, inner in wanted.dependencies.items()
             }
-            for name in parameters(provider):
-                if name not in arguments and annotation(provider, name) is Context:
-                    arguments[name] = context()
+            if wanted.context is not None:
+                arguments[wanted.context] = context()
             made[provider] = await _enter(provider, arguments, stack)
         return made[provider]
 
@@ -70,11 +71,11 @@ class Injector:
                 name: await self._once_per_worker(
                     self._overrides.get(inner.provider, inner.provider)
                 )
-                for name, inner in dependencies(provider).items()
+                for name, inner in self._injected(provider).dependencies.items()
             }
             value = await _enter(provider, arguments, self._stack)
         except BaseException as error:
-            # The next job tries again; those that wait now share the error.
+            # The next job tries again. The jobs that wait now get this error.
             del self._made[provider]
             future.set_exception(
                 error
@@ -86,6 +87,12 @@ class Injector:
         future.set_result(value)
         return value
 
+    def _injected(self, provider: Callable[..., Any]) -> Injected:
+        """Read a provider once: reading annotations takes longer than most jobs."""
+        if (found := self._read.get(provider)) is None:
+            found = self._read[provider] = injected(provider, name_of(provider))
+        return found
+
 
 async def _enter(
     provider: Callable[..., Any], arguments: dict[str, Any], stack: AsyncExitStack
@@ -94,7 +101,7 @@ async def _enter(
         return await stack.enter_async_context(asynccontextmanager(provider)(**arguments))
     if inspect.iscoroutinefunction(provider):
         return await provider(**arguments)
-    # Plain code may block: off the loop with it.
+    # Plain code may block the loop, so it runs in a thread.
     if inspect.isgeneratorfunction(provider):
         manager = contextmanager(provider)(**arguments)
         value = await asyncio.to_thread(carried, manager.__enter__)

@@ -1,7 +1,7 @@
 """The inside of a child process that runs suspects: the other end of `isolation.py`.
 
-A child runs any job as a worker does: the same `Handlers`, with connections of its own. It stops no job
-by itself, not even at its timeout: the worker kills the child instead.
+A child runs any job as a worker does: with the same `Handlers`, and connections of its own. It never
+stops a job itself, not even at its timeout: the worker kills the child instead.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from headway.core.clock import Clock, monotonic
 from headway.core.definition import Definition
 from headway.core.verdict import Moved, Outcome, Returned
 from headway.engine import loop
+from headway.engine.registration import Registration
 from headway.engine.running.attempt import Handlers
 from headway.engine.running.child import Prepare, Say, attend, call
+from headway.engine.running.child_messages import Message, Request, reply_of
 from headway.engine.running.invoke import Overrides
-from headway.engine.running.job import Reason, Running
-from headway.engine.running.replies import Message, Request, reply_of
-from headway.engine.running.transactional import Booked, Books
-from headway.store.connect import Target
+from headway.engine.running.job import Reason, RunningJob
+from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
+from headway.store.connections.connect import Target
+from headway.store.connections.handler_transactions import (
+    AsyncHandlerTransaction,
+    SyncHandlerTransaction,
+)
 from headway.store.rows import Claim
-from headway.store.transactions import AsyncLent, SyncLent
 
 log = logging.getLogger("headway.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HandlerEnvironment:
     """The part of a worker that its handlers depend on. It can be sent to a child."""
 
     target: Target
@@ -40,10 +44,10 @@ class Surroundings:
     prepare: Prepare
 
 
-def serve(pipe: Connection, worker: Surroundings) -> None:
+def serve(pipe: Connection, worker: HandlerEnvironment) -> None:
     """Run suspects one after another."""
-    # The worker ends its children itself. A daemon could not have children of its own, and a handler
-    # may start some.
+    # The worker ends its children itself, so this need not be a daemon. A daemon could not have children,
+    # and a handler may start some.
     multiprocessing.current_process().daemon = False
 
     def run(request: Request, definition: Definition, say: Say) -> None:
@@ -52,28 +56,30 @@ def serve(pipe: Connection, worker: Surroundings) -> None:
     attend(pipe, worker.prepare, run)
 
 
-async def _run(worker: Surroundings, request: Request, definition: Definition, say: Say) -> None:
+async def _run(
+    worker: HandlerEnvironment, request: Request, definition: Definition, say: Say
+) -> None:
     def note(_: Claim, progress: dict[str, Any]) -> None:
         say(Message(progress=progress))
 
     if definition.batch is not None:
-        # Nobody else comes here, so there is nobody to wait for.
+        # The child runs one job, so there are no others to wait for.
         definition = replace(definition, batch=replace(definition.batch, size=1))
-    books = _Books(worker.target, request, lambda: say(Message(settling=True)))
+    transactional = _IsolatedSettler(worker.target, request, lambda: say(Message(settling=True)))
     handlers = Handlers(
         threads=1,
         processes=1,
         max_result=worker.max_result,
         overrides=worker.overrides,
         prepare_child=worker.prepare,
-        books=books,
+        transactional=transactional,
         stop=_leave_to_the_worker,
         note=note,
     )
-    running = Running(request.claim, definition, monotonic())
-    outcome: Outcome | Booked
+    running = RunningJob(request.claim, definition, monotonic())
+    outcome: Outcome | SettledInTransaction
     if definition.executor == "process":
-        # This is a process of its own already.
+        # This is already a separate process.
         outcome = await call(
             definition,
             request.claim,
@@ -84,29 +90,32 @@ async def _run(worker: Surroundings, request: Request, definition: Definition, s
     else:
         outcome = await handlers.outcome(running)
     say(Message(reply=reply_of(outcome, definition.retry)))
-    # From here on nothing is charged to the job: a worker, too, closes its dependencies later.
+    # The job is not charged for anything from here on: a worker also closes dependencies later.
     try:
         await handlers.close()
-        await books.close()
+        await transactional.close()
     except BaseException:
-        log.exception("after a job of %s its dependencies could not be closed", definition.handler)
+        log.exception("could not close the dependencies of %s after a job", definition.handler)
 
 
-class _Books(Books):
-    """Tells the worker before an attempt is committed: from then on it cannot be stopped."""
+class _IsolatedSettler(TransactionalSettler):
+    """Tells the worker before it commits an attempt: the attempt cannot be stopped after that."""
 
     def __init__(self, target: Target, request: Request, settling: Callable[[], None]) -> None:
         super().__init__(
-            target, Clock(request.now), 1, lambda: request.worker, _leave_to_the_worker
+            target, Clock(request.now), 1, Registration(request.worker), _leave_to_the_worker
         )
         self._settling = settling
 
     async def settle(
-        self, lent: AsyncLent | SyncLent, claim: Claim, outcome: Returned | Moved
-    ) -> Outcome | Booked:
+        self,
+        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        claim: Claim,
+        outcome: Returned | Moved,
+    ) -> Outcome | SettledInTransaction:
         self._settling()
         return await super().settle(lent, claim, outcome)
 
 
 def _leave_to_the_worker(key_or_id: str, reason: Reason | None = None) -> None:
-    """Do nothing: the worker hands room on, and stops jobs."""
+    """Do nothing: the worker passes on freed keys, and stops jobs."""

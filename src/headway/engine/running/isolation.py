@@ -1,8 +1,8 @@
-"""Suspects, each alone in a child process of its own.
+"""Runs suspects, each alone in a child process.
 
-A job that was running when its process died is a suspect: one of them may have killed it. A suspect that
-kills its child harms nobody else, and is found guilty by that. Any job can run there, whatever its
-executor: the child builds what a worker builds around a handler (`isolated_child.py`).
+A job that was running when its process died is a suspect: it may have killed the process. A suspect that
+kills its child harms no other job, and that proves its guilt. Any job can run there, whatever its
+executor: the child sets up a handler as a worker does (`isolated_child.py`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from typing import Any
 from headway.core.clock import Clock
 from headway.core.definition import Definition
 from headway.core.verdict import Outcome
+from headway.engine.registration import Registration
 from headway.engine.running.child import Prepare
+from headway.engine.running.child_messages import Message, outcome_in
 from headway.engine.running.invoke import Overrides
-from headway.engine.running.isolated_child import Surroundings, serve
-from headway.engine.running.job import Running
+from headway.engine.running.isolated_child import HandlerEnvironment, serve
+from headway.engine.running.job import RunningJob
 from headway.engine.running.processes import Child, Children, reporting, request_for
-from headway.engine.running.replies import Message, outcome_in
-from headway.engine.running.transactional import Booked
-from headway.store.connect import Target
+from headway.engine.running.transactional import SettledInTransaction
+from headway.store.connections.connect import Target
 from headway.store.documents import Settled
 
 log = logging.getLogger("headway.worker")
 
 
 class Isolation:
-    """At most `most` children, each with one suspect at a time. They are kept for the next one."""
+    """At most `most` children, each with one suspect at a time. A child is kept for the next one."""
 
     def __init__(
         self,
@@ -42,29 +43,28 @@ class Isolation:
         prepare: Prepare,
         clock: Clock,
         overrides: Overrides,
-        worker: Callable[[], int],
-        hand_on: Callable[[str], None],
+        registration: Registration,
+        freed: Callable[[str], None],
     ) -> None:
-        """`worker` says under which id jobs are claimed; `hand_on` is told of each key under which
-        a child has freed room, as in `Books`."""
+        """`freed` is called with each key under which a job has freed room, or needs some."""
         self.most = most
-        self._worker = worker
+        self._registration = registration
         self._children = Children(most, self._start)
         self._target = target
         self._max_result = max_result
         self._prepare = prepare
         self._clock = clock
         self._overrides = overrides
-        self._hand_on = hand_on
+        self._freed = freed
         self._has_warned = False
 
     @property
     def free(self) -> int:
-        """How many more suspects could run now."""
+        """How many more suspects can run now."""
         return self._children.free
 
     def can_run(self, definition: Definition) -> bool:
-        """Return whether a child could find this definition."""
+        """Return whether a child can find this definition."""
         if self._prepare.loads_app:
             return True
         in_main = definition.function.__module__ == "__main__"
@@ -72,18 +72,18 @@ class Isolation:
 
     async def outcome(
         self,
-        running: Running,
+        running: RunningJob,
         started: Callable[[], None],
         note: Callable[[dict[str, Any]], None],
-    ) -> Outcome | Booked:
+    ) -> Outcome | SettledInTransaction:
         """Return the outcome of an attempt in a child. Cancelling it kills the child.
 
-        `started` is called when the child has imported the app and begins. If the child dies after
-        that, the outcome is `Broke` with PROCESS_DIED.
+        `started` is called when the child has imported the app and begins the job. If the child dies
+        after that, the outcome is `Broke` with PROCESS_DIED.
         """
         report = reporting(started, note)
 
-        def heard(message: Message) -> None:
+        def receive(message: Message) -> None:
             if message.settling:
                 running.settling = True
                 if running.timer is not None:
@@ -91,11 +91,11 @@ class Isolation:
             report(message)
 
         request = request_for(running.definition, running.claim, running.timeout)
-        request = replace(request, worker=self._worker(), now=self._clock.now())
-        outcome = outcome_in(await self._children.ask(request, heard))
-        if isinstance(outcome, Booked):
+        request = replace(request, worker=self._registration.worker_id, now=self._clock.now())
+        outcome = outcome_in(await self._children.ask(request, receive))
+        if isinstance(outcome, SettledInTransaction):
             for key in Settled(running.claim, outcome.verdict).touched_keys:
-                self._hand_on(key)
+                self._freed(key)
         return outcome
 
     def close(self) -> None:
@@ -111,11 +111,12 @@ class Isolation:
         if len(overrides) < len(self._overrides) and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "%d of dependency_overrides cannot be sent to the process of an isolated job, which "
-                "gets the dependencies themselves; override with functions at the top of a module",
+                "%d of dependency_overrides cannot be sent to the process of an isolated job, which will "
+                "use the original dependencies; override with functions at the top level of a module",
                 len(self._overrides) - len(overrides),
             )
-        return Child(serve, Surroundings(self._target, self._max_result, overrides, self._prepare))
+        environment = HandlerEnvironment(self._target, self._max_result, overrides, self._prepare)
+        return Child(serve, environment)
 
 
 def _can_be_sent(value: object) -> bool:
@@ -127,7 +128,7 @@ def _can_be_sent(value: object) -> bool:
 
 
 def _children_import_main() -> bool:
-    """Return whether a spawned process imports the main module: not that of an interactive session."""
+    """Return whether a spawned process imports the main module. It cannot in an interactive session."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:

@@ -1,4 +1,4 @@
-"""A claimed job on this worker: what is known of its attempt, and what it came to when it raised."""
+"""A claimed job on this worker: the state of its attempt, and the outcome if it raised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.retry import Retry
 from headway.core.verdict import Broke, Outcome, Raised, Stopped
-from headway.engine.health.block import Block
+from headway.engine.health.loop_block import LoopBlock
 from headway.engine.running.threads import Abandoned
 from headway.store.rows import Claim
 
@@ -21,8 +21,8 @@ Reason = Literal["timeout", "cancel", "lost", "shutdown"]
 
 
 @dataclass(slots=True, eq=False)
-class Running:
-    """A claimed job and what is known of its attempt so far."""
+class RunningJob:
+    """A claimed job and the state of its attempt."""
 
     claim: Claim
     definition: Definition
@@ -30,45 +30,45 @@ class Running:
     timeout: float | None = None
     policy: Retry | None = None
     entered: bool = False
-    """Its coroutine has begun: before that, cancelling it would end it without a verdict."""
+    """Its coroutine has begun. Cancelling it before that would end it without a verdict."""
     started: bool = False
     """The handler has begun."""
     alone: bool = False
-    """It runs while nothing else does: a suspect that no child process can run."""
+    """It is a suspect that no child process can run, so it runs while no other job does."""
     isolated: bool = False
-    """It runs in a child process: a process died while it ran, and nobody knows why."""
+    """It is a suspect and runs in a child process."""
     task: asyncio.Task[None] | None = None
     reason: Reason | None = None
-    """Why it is to stop, if it is."""
+    """Why it must stop, or None."""
     options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Those that the job brought."""
+    """The options of the call that made the job."""
     context: Context | None = None
     settling: bool = False
-    """Its own transaction is being committed: nobody can stop it any more."""
+    """Its own transaction is being committed, so it can no longer be stopped."""
     next: Claim | None = None
-    """The same job at its next step, to be started when this has ended."""
+    """The same job at its next step, which starts when this attempt has ended."""
     timer: asyncio.TimerHandle | None = None
     abandoned: asyncio.Future[Any] | None = None
-    """Ends when a thread that would not stop does."""
-    blocked: Block | None = None
-    """The newest time in which the event loop did not turn while this ran."""
+    """Done when an abandoned thread ends."""
+    blocked: LoopBlock | None = None
+    """The newest block of the event loop during this attempt."""
 
 
-def ended_by(running: Running, error: BaseException) -> Outcome:
-    """The outcome of an attempt that ended with this exception."""
+def ended_by(running: RunningJob, error: BaseException) -> Outcome:
+    """Return the outcome of an attempt that ended with this exception."""
     if isinstance(error, Abandoned):
         running.abandoned = error.done
     if isinstance(error, Abandoned | asyncio.CancelledError) and (outcome := _stopped(running)):
         return outcome
     if running.blocked is not None:
-        # Not in its message, by which errors are grouped: a note is shown below the traceback.
+        # Errors are grouped by message, so this is a note, which is shown below the traceback.
         with suppress(Exception):
             error.add_note(f"headway: {running.blocked.seen_by(running.claim.id)}")
     return Raised(error)
 
 
-def _stopped(running: Running) -> Outcome | None:
-    """The outcome of an attempt that was stopped; none if nobody stopped it."""
+def _stopped(running: RunningJob) -> Outcome | None:
+    """Return the outcome of an attempt that was stopped, or None if it was not stopped."""
     match running.reason:
         case "timeout":
             words = f"timed out after {in_words(running.timeout or 0)}"
@@ -81,4 +81,4 @@ def _stopped(running: Running) -> Outcome | None:
             # Of a lost claim nothing is written anyway: the settling finds it gone.
             return Stopped("shutdown")
         case None:
-            return None  # the handler raised CancelledError by itself: an error like others
+            return None  # a library raised CancelledError: an error like others

@@ -1,4 +1,4 @@
-"""What a handler's value means: a result, a move to the next step, or neither can be stored. Pure."""
+"""From the value of a handler to an outcome: a result, a move to the next step, or an error. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def outcome_of(
     options: Mapping[str, Any],
     most_bytes: int,
 ) -> Returned | Moved | Broke:
-    """The outcome of a handler that returned `value`; `options` are those of the job."""
+    """Return the outcome of a handler that returned `value`. `options` are those of the job."""
     try:
         carried = _carried(definition, context, most_bytes)
         children = (context.children or None) if context is not None else None
@@ -38,7 +38,7 @@ def outcome_of(
 
 
 def state_of(definition: Definition, carried: str | None) -> Any:
-    """The state that a flow carries along, for its handler to change."""
+    """Return the state of a flow, which its handler may change."""
     steps = definition.flow
     if steps is None or steps.state is None:
         return None

@@ -1,8 +1,8 @@
 """Child processes that run jobs and can be killed, and tasks with `executor="process"`.
 
-A child imports the module that defines the task, then runs one job at a time: a request in, notes of
-progress and one reply out (`replies.py`). Stopping a job kills its child, and the next job
-gets a new one. A child ends by itself when its worker does, however that ended.
+A child imports the module that defines the task, then runs one job at a time. It receives a request, and
+sends progress and one reply (`child_messages.py`). Stopping a job kills its child, and the next job gets
+a new one. A child ends when its worker ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -20,18 +20,25 @@ from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Outcome
 from headway.engine.running.child import Prepare, serve
-from headway.engine.running.replies import Message, Reply, Request, encode, message_in, outcome_in
-from headway.engine.running.transactional import Booked
+from headway.engine.running.child_messages import (
+    ChildReply,
+    Message,
+    Request,
+    encode,
+    message_in,
+    outcome_in,
+)
+from headway.engine.running.transactional import SettledInTransaction
 from headway.errors import ConfigError
 from headway.store.rows import Claim
 
 _spawn = multiprocessing.get_context("spawn")
 _DIES_WITHIN = 1.0
 _BEGINS_WITHIN = 60.0
-"""Seconds for a child to import the app. A child that needs longer hangs, and is killed."""
+"""Seconds for a child to import the app. A child that takes longer is killed."""
 _CHECK_EVERY = 1.0
-"""Seconds between two checks that a silent child is alive. Its pipe may be held open by a process that
-the handler forked."""
+"""Seconds between two checks that a silent child is alive. A process that the handler forked may hold
+its pipe open."""
 
 
 class Child:
@@ -48,9 +55,9 @@ class Child:
         self.process.kill()
         self.process.join()
 
-    def bury(self) -> None:
-        """Wait until it is dead and close the pipe. Blocks; nobody may read from the pipe any more."""
-        self.process.join(_DIES_WITHIN)  # one that is dying by itself keeps its own exit code
+    def reap(self) -> None:
+        """Wait until it is dead and close the pipe. This blocks. No thread may still read the pipe."""
+        self.process.join(_DIES_WITHIN)  # a child that is already dying keeps its own exit code
         self.kill()
         self.pipe.close()
 
@@ -68,13 +75,13 @@ class Children:
 
     @property
     def free(self) -> int:
-        """How many more jobs could run now."""
+        """How many more jobs can run now."""
         return self._most - len(self._busy)
 
-    async def ask(self, request: Request, heard: Callable[[Message], None]) -> Reply:
+    async def ask(self, request: Request, receive: Callable[[Message], None]) -> ChildReply:
         """Return the reply of a child that runs this job. Cancelling it kills the child.
 
-        `heard` is called with every message before the reply. The reply says so if the child died.
+        `receive` is called with every message before the reply. If the child died, the reply is an error.
         """
         encoded = encode(request)
         async with self._room:
@@ -83,16 +90,16 @@ class Children:
                 try:
                     child = self._idle.pop() if warm else self._start()
                 except Exception as error:
-                    words = f"no process could be started for {request.claim.handler}: {error}"
+                    words = f"could not start a process for {request.claim.handler}: {error}"
                     return _not_begun(words, error)
                 self._busy.add(child)
                 conversation = _Conversation(child, encoded)
                 try:
-                    reply = await self._reply(child, conversation, heard)
-                except Exception:  # it died, or what it says cannot be read
-                    await self._off_loop(child.bury)
+                    reply = await self._reply(child, conversation, receive)
+                except Exception:  # it died, or its message cannot be decoded
+                    await self._off_loop(child.reap)
                     if not conversation.begun and warm:
-                        continue  # it died while it had nothing to do
+                        continue  # it died while it was idle
                     return _died(request.claim.handler, child.process.exitcode, conversation.begun)
                 finally:
                     self._busy.discard(child)
@@ -103,40 +110,40 @@ class Children:
         """Kill all children."""
         for child in [*self._idle, *self._busy]:
             child.kill()
-        for child in self._idle:  # busy children are buried where their reply is awaited
-            child.bury()
+        for child in self._idle:  # busy children are reaped where their reply is awaited
+            child.reap()
         self._idle.clear()
         self._waits.shutdown(wait=False, cancel_futures=True)
 
     async def _off_loop(self, function: Callable[[], None]) -> None:
-        """Call what blocks in a thread. The thread that held the conversation is free for it."""
+        """Make a blocking call in a thread. The thread that talked to the child is free for it."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._waits, function)
-        except RuntimeError:  # the threads have ended, as the worker does
+        except RuntimeError:  # the thread pool was shut down, because the worker ends
             function()
 
     async def _reply(
-        self, child: Child, conversation: _Conversation, heard: Callable[[Message], None]
-    ) -> Reply:
+        self, child: Child, conversation: _Conversation, receive: Callable[[Message], None]
+    ) -> ChildReply:
         loop = asyncio.get_running_loop()
         late = loop.call_later(_BEGINS_WITHIN, child.process.kill)
 
-        def hear(message: Message) -> None:
+        def on_loop(message: Message) -> None:
             if message.begun:
                 late.cancel()
-            heard(message)
+            receive(message)
 
-        def tell(message: Message) -> None:
-            loop.call_soon_threadsafe(hear, message)
+        def from_thread(message: Message) -> None:
+            loop.call_soon_threadsafe(on_loop, message)
 
-        exchange = loop.run_in_executor(self._waits, conversation.hold, tell)
+        talking = loop.run_in_executor(self._waits, conversation.hold, from_thread)
         try:
-            return await asyncio.shield(exchange)
+            return await asyncio.shield(talking)
         except asyncio.CancelledError:
             child.process.kill()
-            await asyncio.wait([exchange])
-            exchange.exception()
-            await self._off_loop(child.bury)
+            await asyncio.wait([talking])
+            talking.exception()
+            await self._off_loop(child.reap)
             raise
         finally:
             late.cancel()
@@ -156,10 +163,10 @@ class Processes:
         claim: Claim,
         started: Callable[[], None],
         note: Callable[[dict[str, Any]], None],
-    ) -> Outcome | Booked:
+    ) -> Outcome | SettledInTransaction:
         """Return the outcome of running a job in a child. Cancelling it kills the child.
 
-        `started` is called when a child begins with it.
+        `started` is called when a child begins the job.
         """
         timeout = None if context.deadline is None else (context.deadline - wall()).total_seconds()
         request = request_for(definition, claim, timeout)
@@ -178,27 +185,27 @@ def request_for(definition: Definition, claim: Claim, timeout: float | None) -> 
 def reporting(
     started: Callable[[], None], note: Callable[[dict[str, Any]], None]
 ) -> Callable[[Message], None]:
-    """Return a listener to a child: it calls `started` when the job begins, `note` with its progress."""
+    """Return a receiver of a child's messages: it calls `started` at the start, `note` with progress."""
 
-    def heard(message: Message) -> None:
+    def receive(message: Message) -> None:
         if message.begun:
             started()
         if message.progress is not None:
             note(message.progress)
 
-    return heard
+    return receive
 
 
 class _Conversation:
-    """A request and a child's messages about it, held in a thread."""
+    """A request and a child's messages about it. It runs in a thread."""
 
     def __init__(self, child: Child, request: bytes) -> None:
         self._child = child
         self._request = request
         self.begun = False
-        """The child has taken the request up; before that, its death is not the job's doing."""
+        """The child has begun the job. If it dies before that, the job is not to blame."""
 
-    def hold(self, tell: Callable[[Message], None]) -> Reply:
+    def hold(self, receive: Callable[[Message], None]) -> ChildReply:
         """Return the child's reply. Raise EOFError or OSError if the child died."""
         self._child.pipe.send_bytes(self._request)
         while True:
@@ -207,32 +214,32 @@ class _Conversation:
             if message.reply is not None:
                 return message.reply
             self.begun = self.begun or message.begun
-            tell(message)
+            receive(message)
 
     def _wait(self) -> None:
-        """Return when there is something to read."""
+        """Wait until there is something to read. Raise EOFError if the child died."""
         pipe, process = self._child.pipe, self._child.process
         while not pipe.poll(_CHECK_EVERY):
             if process.exitcode is not None and not pipe.poll():
                 raise EOFError
 
 
-def _died(handler: str, exitcode: int | None, begun: bool) -> Reply:
+def _died(handler: str, exitcode: int | None, begun: bool) -> ChildReply:
     how = f"with exit code {exitcode}"
     if exitcode is not None and exitcode < 0:
         names = {number.value: number.name for number in signal.Signals}
         how = f"by {names.get(-exitcode, f'signal {-exitcode}')}"
     if begun:
         words = f"the process that ran the job ended {how}"
-        return Reply(error=failure.envelope(failure.PROCESS_DIED, words), again=True)
+        return ChildReply(error=failure.envelope(failure.PROCESS_DIED, words), again=True)
     return _not_begun(
-        f"the process for {handler} ended {how} before it had imported the task; its own words are on "
-        "standard error. A module that starts a worker does so under if __name__ == '__main__'"
+        f"the process for {handler} ended {how} before it had imported the task; see its error on "
+        "standard error, and start workers only under if __name__ == '__main__'"
     )
 
 
-def _not_begun(words: str, cause: Exception | None = None) -> Reply:
-    """Return the reply for a job that never began: the environment is at fault, not the job."""
+def _not_begun(words: str, cause: Exception | None = None) -> ChildReply:
+    """Return the reply for a job that never began. The environment is to blame, not the job."""
     error = ConfigError(words)
     error.__cause__ = cause
-    return Reply(error=failure.envelope_of(error), again=True)
+    return ChildReply(error=failure.envelope_of(error), again=True)

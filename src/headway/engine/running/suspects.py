@@ -1,11 +1,11 @@
-"""Jobs whose process died while they ran: one of them may have killed it, and nobody knows which (G6).
+"""Suspects: jobs whose process died while they ran. Any one of them may have killed it (G6).
 
-A suspect runs in isolation, in a child process of its own. If that dies, the job is guilty; if the
-attempt ends in any other way, the job is cleared. A suspect that no child can run (its code cannot
-be imported there) runs in the worker while nothing else does, so that a crash is charged to it alone.
+A suspect runs in isolation, in a child process. If the child dies, the job is guilty. If the attempt ends
+in any other way, the job is cleared. If a child cannot import its code, the suspect runs in the worker
+while no other job does, so that a crash is charged to it alone.
 
-Suspects that cannot run now go back for a while. They must not wait here: if this worker crashed
-meanwhile, they would be charged for it.
+Suspects that cannot run now go back to the queue for a while. They must not wait here: they would be
+charged if this worker crashed meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sized
 
 from headway.core.verdict import Broke, Verdict
 from headway.engine.running.isolation import Isolation
-from headway.engine.running.job import Running
+from headway.engine.running.job import RunningJob
 
 log = logging.getLogger("headway.worker")
 
@@ -26,7 +26,7 @@ _AGAIN = (1.0, 5.0)
 
 
 def later() -> Verdict:
-    """Return the verdict that gives a job back for some seconds, as it was."""
+    """Return the verdict that gives a job back unchanged for some seconds."""
     return Verdict("release", delay=random.uniform(*_AGAIN))
 
 
@@ -36,21 +36,21 @@ class Suspects:
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
         self._isolated = 0
-        self._alone: Running | None = None
+        self._alone: RunningJob | None = None
         self._fewer = asyncio.Event()
         self._refused = set[str]()
-        """Handlers that a child could not run after all."""
+        """Handlers that a child failed to run."""
 
     @property
     def needs_quiet(self) -> bool:
-        """Whether nothing else is to be claimed, because a suspect is to run alone in this worker."""
+        """Whether the worker must not claim, because a suspect needs to run alone in it."""
         return self._alone is not None
 
-    def take(self, running: Running) -> bool:
-        """Choose how a suspect runs. Returns false if it cannot run now."""
+    def take(self, running: RunningJob) -> bool:
+        """Choose how a suspect runs. Return false if it cannot run now."""
         definition = running.definition
         if definition.executor == "process":
-            return True  # it runs in a process of its own anyway
+            return True  # it runs in a separate process anyway
         if definition.handler not in self._refused and self._isolation.can_run(definition):
             if self._isolated >= self._isolation.most:
                 return False
@@ -63,9 +63,11 @@ class Suspects:
         running.alone = True
         return True
 
-    async def quiet(self, suspect: Running, running: Sized) -> bool:
-        """Return true when the suspect is the only job that is `running` here, false if that takes
-        too long."""
+    async def quiet(self, suspect: RunningJob, running: Sized) -> bool:
+        """Wait until the suspect is the only job that is `running` here. Return false if that fails.
+
+        It fails after a time limit, or if the suspect must stop.
+        """
         try:
             async with asyncio.timeout(_QUIET_WITHIN):
                 while len(running) > 1 and suspect.reason is None:
@@ -75,20 +77,20 @@ class Suspects:
             return False
         return suspect.reason is None
 
-    def refuse(self, running: Running, outcome: Broke) -> None:
-        """No child could run this suspect: its handler runs alone in this worker from now on."""
+    def refuse(self, running: RunningJob, outcome: Broke) -> None:
+        """Record that a child could not run this suspect. Its handler runs alone in this worker now."""
         handler = running.definition.handler
         self._refused.add(handler)
         log.error(
-            "%s %s cannot run in a process of its own, and will run alone in a worker: %s",
+            "%s %s cannot run in a separate process and will run alone in a worker: %s",
             handler,
             running.claim.id,
             outcome.error.get("message"),
             extra={"job_id": running.claim.id, "task": running.claim.task},
         )
 
-    def ended(self, running: Running) -> None:
-        """A job has ended here, suspect or not."""
+    def ended(self, running: RunningJob) -> None:
+        """Record that a job has ended here, suspect or not."""
         self._fewer.set()
         if running.isolated:
             self._isolated -= 1

@@ -1,8 +1,8 @@
-"""Plain functions, each in a thread, and what can be done to stop one.
+"""Runs plain functions, each in a thread, and stops them.
 
-A thread cannot be killed. It is asked (`ctx.cancelled`); after its grace an exception is raised in it,
-which ends any code that is not stuck in a call into C. One that does not end is abandoned: its job is
-settled, its slot stays taken until the thread is really done.
+A thread cannot be killed. First it is asked to stop (`ctx.cancelled`). After its grace an exception is
+raised in it, which ends any code that is not inside a call into C. A thread that still does not end is
+abandoned: its job is settled, but its slot stays taken until the thread ends.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from headway.errors import Interrupted
 
 T = TypeVar("T")
 
-_PATIENCE = 1.0
+_INTERRUPT_TIMEOUT = 1.0
 
 
 class Abandoned(Exception):
-    """The thread did not stop in time; `done` is when it does."""
+    """The thread did not stop in time. `done` is the future of its end."""
 
     def __init__(self, done: asyncio.Future[Any]) -> None:
         super().__init__("the thread did not stop")
@@ -31,7 +31,7 @@ class Abandoned(Exception):
 
 
 def carried(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """Calls a function in a thread, so that whatever it raises can be awaited elsewhere.
+    """Call a function in a thread. Raise only exceptions that a future can carry.
 
     A future cannot carry StopIteration, and GeneratorExit would close the coroutine that awaits it.
     """
@@ -54,26 +54,29 @@ class Threads:
         arguments: dict[str, Any],
         grace: Callable[[], float] = lambda: 0.0,
     ) -> Any:
-        """Return the function's value. When cancelled, stop the thread first; raise `Abandoned` if it
-        would not. `grace` is how many seconds it has to end by itself."""
-        call = _Call(function, arguments)
+        """Return the function's value. If cancelled, stop the thread first.
+
+        `grace` returns the seconds that the thread has to end by itself. Raise `Abandoned` if it does not
+        stop.
+        """
+        call = _ThreadCall(function, arguments)
         submitted = self._pool.submit(contextvars.copy_context().run, call.run)
         running = asyncio.wrap_future(submitted)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             if submitted.cancel():
-                raise  # no thread had taken it up
+                raise  # no thread had started it
             if not await self._ended_by_itself(running, grace()):
                 call.interrupt()
-                await asyncio.wait([running], timeout=_PATIENCE)
+                await asyncio.wait([running], timeout=_INTERRUPT_TIMEOUT)
             if not running.done():
                 raise Abandoned(running) from None
-            running.exception()  # it was stopped; what it raised on its way out is not an outcome
+            running.exception()  # it was stopped, so the exception that ended it is not an outcome
             raise
 
     def hurry(self) -> None:
-        """Interrupt the functions that are in their grace: there is no time left for it."""
+        """Interrupt the functions that are in their grace now: no time is left for it."""
         for asked in self._asked:
             asked.set()
 
@@ -96,8 +99,8 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Call:
-    """One call, which may be interrupted while the function runs and never after."""
+class _ThreadCall:
+    """One call, which may be interrupted while the function runs and never after that."""
 
     def __init__(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
         self._function = function
@@ -115,7 +118,7 @@ class _Call:
                 with self._lock:
                     self._thread = None
         except Interrupted:
-            # A future does not take a BaseException of ours any further than this thread.
+            # A future does not carry our BaseException out of this thread.
             raise RuntimeError("interrupted") from None
 
     def interrupt(self) -> None:

@@ -1,8 +1,8 @@
 """Attempts that settle themselves: `transaction=True`.
 
 The verdict of a success is written on the handler's own connection and commits with its effects. The
-write is fenced as always: where the claim was lost, or the job was asked to stop, all of it is rolled
-back. A failure is rolled back first and settled like any other.
+write is fenced as always: if the claim was lost, or the job was asked to stop, everything is rolled back.
+After a failure the transaction is rolled back first, and the job is settled like any other.
 """
 
 from __future__ import annotations
@@ -14,60 +14,68 @@ from dataclasses import dataclass
 from headway.core import failure
 from headway.core.clock import Clock, monotonic
 from headway.core.verdict import Broke, Moved, Outcome, Returned, Stopped, Verdict
-from headway.store import jobs
-from headway.store.connect import Target
+from headway.engine.registration import Registration
+from headway.store.connections.connect import Target
+from headway.store.connections.handler_transactions import (
+    AsyncHandlerTransaction,
+    HandlerTransactions,
+    SyncHandlerTransaction,
+)
 from headway.store.documents import Settled
 from headway.store.faults import DRIVER_ERRORS, is_about_data, translate
 from headway.store.rows import Claim, NotSettled
 from headway.store.statement import Statement
-from headway.store.transactions import AsyncLent, SyncLent, Transactions
+from headway.store.statements import jobs
 
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _LOCKED_FOR = 300.0
 _APART = 4
-"""Connections for verdicts that make jobs with unique keys: each may wait for somebody's open
+"""Connections for verdicts that make jobs with unique keys. Each may wait for another open
 transaction."""
 
 
 @dataclass(slots=True)
-class Booked:
-    """The attempt succeeded and is settled already."""
+class SettledInTransaction:
+    """The attempt succeeded and is already settled."""
 
     verdict: Verdict
 
 
-class Books:
-    """Lends transactions to handlers and closes them with their verdicts."""
+class TransactionalSettler:
+    """Opens transactions for handlers and commits them with their verdicts."""
 
     def __init__(
         self,
         target: Target,
         clock: Clock,
         most: int,
-        worker: Callable[[], int],
-        hand_on: Callable[[str], None],
+        registration: Registration,
+        freed: Callable[[str], None],
     ) -> None:
-        """`worker` says under which id jobs are claimed; `hand_on` is told of each key under which room
-        was freed, or looked for."""
+        """`freed` is called with each key under which a job has freed room, or needs some."""
         self._target = target
-        self._worker = worker
+        self._registration = registration
         self._clock = clock
-        self._transactions = Transactions(target, most)
-        self._apart = Transactions(target, _APART)
-        self._hand_on = hand_on
+        self._transactions = HandlerTransactions(target, most)
+        self._apart = HandlerTransactions(target, _APART)
+        self._freed = freed
 
-    async def lend(self, *, sync: bool) -> AsyncLent | SyncLent:
-        return await self._transactions.begin(sync=sync, worker=self._worker())
+    async def begin(self, *, sync: bool) -> AsyncHandlerTransaction | SyncHandlerTransaction:
+        """Return a transaction for a handler."""
+        return await self._transactions.begin(sync=sync, worker=self._registration.worker_id)
 
-    async def lend_apart(self) -> AsyncLent | SyncLent:
-        """Lend a transaction for a verdict alone, which never waits for those that handlers have."""
-        return await self._apart.begin(sync=False, worker=self._worker())
+    async def begin_apart(self) -> AsyncHandlerTransaction | SyncHandlerTransaction:
+        """Return a transaction for a verdict alone. It never waits for those of handlers."""
+        return await self._apart.begin(sync=False, worker=self._registration.worker_id)
 
     async def settle(
-        self, lent: AsyncLent | SyncLent, claim: Claim, outcome: Returned | Moved
-    ) -> Outcome | Booked:
-        """Settles in the handler's transaction and commits it."""
+        self,
+        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        claim: Claim,
+        outcome: Returned | Moved,
+    ) -> Outcome | SettledInTransaction:
+        """Settle in the handler's transaction and commit it."""
         verdict, statement = self._statement(claim, outcome)
         try:
             answer = await self._settled(lent, statement, claim)
@@ -76,24 +84,28 @@ class Books:
             if not is_about_data(refused):
                 raise
             await lent.rollback()
-            words = f"what it came to could not be stored: {refused}"
+            words = f"the outcome could not be stored: {refused}"
             return Broke(failure.envelope(failure.INVALID_RESULT, words), again=False)
         if answer is not None:
             await lent.rollback()
-            # A claim that is not there is lost. Only the row itself can say that somebody asked
-            # the job to stop.
+            # A missing claim is lost. Only the row itself can show a request to stop.
             return Stopped("cancel" if answer == "asked" else "shutdown")
         await lent.commit()
         for key in Settled(claim, verdict).touched_keys:
-            # Should this worker not live to hand it on, the leader's scan finds it.
-            self._hand_on(key)
-        return Booked(verdict)
+            # If this worker dies before it admits the next job, the leader's scan finds the key.
+            self._freed(key)
+        return SettledInTransaction(verdict)
 
     async def _settled(
-        self, lent: AsyncLent | SyncLent, statement: Statement[NotSettled], claim: Claim
+        self,
+        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        statement: Statement[NotSettled],
+        claim: Claim,
     ) -> str | None:
-        """Return None if the verdict was written, else why not. A row that somebody has locked is
-        tried again for a while: it delays this job alone."""
+        """Return None if the verdict was written, else the reason.
+
+        If another transaction has locked the row, try again for a while. That delays only this job.
+        """
         pause, until = _FIRST_PAUSE, monotonic() + _LOCKED_FOR
         while True:
             answer = (await lent.settle(statement)).get(claim.id)
@@ -102,11 +114,10 @@ class Books:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def cut(self, *, lent: bool) -> None:
-        """Give up connections that may lead to another server than the worker's: those that are
-        kept, and if `lent` those that handlers use."""
-        self._transactions.cut(lent=lent)
-        self._apart.cut(lent=lent)
+    def cut(self, *, in_use: bool) -> None:
+        """Drop idle connections, which may lead to an old server. If `in_use`, also those of handlers."""
+        self._transactions.cut(in_use=in_use)
+        self._apart.cut(in_use=in_use)
 
     async def close(self) -> None:
         await self._transactions.close()

@@ -1,12 +1,12 @@
-"""Connections of asyncpg, also those that a pool hands out."""
+"""Connections of asyncpg, including those from a pool."""
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
-from headway.store.borrowed.lent import (
-    AsyncLent,
+from headway.store.caller.connection import (
+    AsyncCallerConnection,
     Params,
     async_only,
     closed,
@@ -14,7 +14,7 @@ from headway.store.borrowed.lent import (
     kinds,
     no_connection,
 )
-from headway.store.borrowed.placeholders import numbered
+from headway.store.caller.placeholders import numbered
 from headway.store.statement import Row
 
 
@@ -32,15 +32,15 @@ class Asyncpg:
         return nullcontext() if self._conn.is_in_transaction() else self._conn.transaction()
 
 
-def lend(conn: object) -> None:
-    """Refuses what is asyncpg's: it has no sync connections."""
+def wrap(conn: object) -> None:
+    """Raise ConfigError for objects of asyncpg: it has no sync connections."""
     if _is_connection(conn):
         raise async_only(conn)
     _check_pool(conn)
 
 
-def lend_async(conn: Any) -> AsyncLent | None:
-    """A connection of asyncpg; none if `conn` has nothing to do with it."""
+def wrap_async(conn: Any) -> AsyncCallerConnection | None:
+    """Return a wrapper of an asyncpg connection, or None if `conn` is not from asyncpg."""
     if _is_connection(conn):
         if _is_closed(conn):
             raise closed(conn)
@@ -50,8 +50,7 @@ def lend_async(conn: Any) -> AsyncLent | None:
 
 
 def _is_connection(conn: object) -> bool:
-    # asyncpg has its own idea of isinstance, in which a pool's proxy is a connection too; both are
-    # named all the same.
+    # asyncpg overrides isinstance so that a pool's proxy counts as a connection. Name both anyway.
     return isinstance(
         conn,
         kinds("asyncpg.connection", "Connection") + kinds("asyncpg.pool", "PoolConnectionProxy"),
@@ -61,10 +60,10 @@ def _is_connection(conn: object) -> bool:
 def _is_closed(conn: Any) -> bool:
     try:
         return bool(conn.is_closed())
-    except failures("asyncpg", "InterfaceError"):  # a proxy that was released answers nothing
+    except failures("asyncpg", "InterfaceError"):  # raised by a proxy that was released
         return True
 
 
 def _check_pool(conn: object) -> None:
     if isinstance(conn, kinds("asyncpg.pool", "Pool")):
-        raise no_connection(conn, instead="give the one that pool.acquire() hands out")
+        raise no_connection(conn, instead="pass the one that pool.acquire() returns")

@@ -1,4 +1,4 @@
-"""Connections of Django: by their alias, as `django.db.connection`, or one of `connections`."""
+"""Connections of Django: an alias, `django.db.connection`, or one of `connections`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from headway.errors import ConfigError
-from headway.store.borrowed.lent import Lent, Params, failures, kinds, sync_only
+from headway.store.caller.connection import CallerConnection, Params, failures, kinds, sync_only
 from headway.store.statement import Row
 
 
@@ -33,47 +33,49 @@ class Django:
         return atomic
 
 
-def lend(conn: Any) -> Lent | None:
-    """A connection of Django; none if `conn` has nothing to do with it."""
+def wrap(conn: Any) -> CallerConnection | None:
+    """Return a wrapper of a Django connection, or None if `conn` is not from Django."""
     if isinstance(conn, str):
         conn = _named(conn)
     if not _is_connection(conn):
         return None
     if conn.vendor != "postgresql":
         raise ConfigError(
-            f"the Django connection {conn.alias!r} is to no PostgreSQL ({conn.vendor}); "
-            "give the alias of one that is"
+            f"the Django connection {conn.alias!r} is not to PostgreSQL ({conn.vendor}); "
+            "pass the alias of one that is"
         )
     return Django(conn)
 
 
-def lend_async(conn: object) -> None:
-    """Refuses what is Django's: it has no async connections."""
+def wrap_async(conn: object) -> None:
+    """Raise ConfigError for objects of Django: it has no async connections."""
     if isinstance(conn, str):
         _check_alias(conn)
     if isinstance(conn, str) or _is_connection(conn):
-        raise sync_only(conn, " (from async code inside sync_to_async: Django's are all sync)")
+        raise sync_only(conn, ", from async code inside sync_to_async")
 
 
 def _is_connection(conn: object) -> bool:
-    # `django.db.connection` is a proxy of its own; it also stands for other handlers' connections
-    # (caches), which have no vendor.
+    # `django.db.connection` is a proxy. Other Django connections (caches) use the same proxy class and
+    # have no vendor.
     wrappers = kinds("django.db.backends.base.base", "BaseDatabaseWrapper")
     proxies = kinds("django.utils.connection", "ConnectionProxy")
     return isinstance(conn, wrappers) or (isinstance(conn, proxies) and hasattr(conn, "vendor"))
 
 
 def _check_alias(alias: str) -> None:
-    if "=" in alias or "/" in alias:  # it may hold a password: it is not repeated
-        raise ConfigError("conn is a DSN; give an open connection, or the alias of Django's")
+    if "=" in alias or "/" in alias:  # it may contain a password, so it is not repeated
+        raise ConfigError(
+            "conn is a DSN; pass an open connection, or the alias of a Django connection"
+        )
 
 
 def _named(alias: str) -> Any:
     _check_alias(alias)
     if "django" not in sys.modules:
         raise ConfigError(
-            f"conn={alias!r} names a connection of Django, which this program does not use; "
-            "give an open connection"
+            f"conn={alias!r} would be the alias of a Django connection, but this program does not use "
+            "Django; pass an open connection"
         )
     try:
         return import_module("django.db").connections[alias]
@@ -81,5 +83,5 @@ def _named(alias: str) -> Any:
         raise ConfigError(f"conn={alias!r} needs Django set up: {error}") from error
     except failures("django.utils.connection", "ConnectionDoesNotExist") as error:
         raise ConfigError(
-            f"conn={alias!r} is no alias in the DATABASES of Django's settings"
+            f"conn={alias!r} is not an alias in DATABASES of Django's settings; add it there"
         ) from error

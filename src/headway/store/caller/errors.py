@@ -1,8 +1,7 @@
-"""Errors of the caller's library: those that only we can explain become ours.
+"""Errors of the caller's library. Those that only Headway can explain become Headway's.
 
-That is a schema that does not fit, a unique key that is taken, and a right that is missing. Every
-other error reaches the caller as the library raises it: the transaction is theirs, and they may know
-how to meet it.
+They are a schema that does not fit, a unique key that is taken, and a missing right. Every other error
+reaches the caller unchanged: the transaction is the caller's, who may know how to handle it.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ from headway.store.rights import DENIED
 
 @contextmanager
 def explained(advice: Callable[[], str]) -> Generator[None]:
-    """Raise ours in place of the library's, where there is one. `advice` says what to do for a login
-    that may not do it."""
+    """Replace the library's error with Headway's, if there is one.
+
+    `advice` tells a login without the necessary rights what to do.
+    """
     try:
         yield
     except Exception as error:
@@ -34,7 +35,7 @@ def explained(advice: Callable[[], str]) -> Generator[None]:
 def _ours(error: Any, advice: Callable[[], str]) -> HeadwayError | None:
     state = _state(error)
     if state == KEY_TAKEN:
-        # asyncpg keeps the server's words on the error itself, psycopg and psycopg2 in its `diag`.
+        # asyncpg has the server's message on the error itself, psycopg and psycopg2 in its `diag`.
         diag = getattr(error, "diag", None)
         message, detail = (
             (diag.message_primary, diag.message_detail) if diag else (error.message, error.detail)
@@ -49,13 +50,13 @@ def _ours(error: Any, advice: Callable[[], str]) -> HeadwayError | None:
 
 
 def _at_the_root(error: BaseException) -> BaseException:
-    """The driver's own error, below those that SQLAlchemy and Django raise from it."""
+    """Return the driver's own error, from which SQLAlchemy and Django raise theirs."""
     while (below := getattr(error, "orig", None) or error.__cause__) is not None and _state(below):
         error = below
     return error
 
 
 def _state(error: BaseException) -> str | None:
-    # psycopg2 has a name of its own for it.
+    # psycopg2 calls it pgcode.
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     return state if isinstance(state, str) else None

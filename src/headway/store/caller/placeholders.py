@@ -1,10 +1,9 @@
-"""From `%(name)s`, as our statements are written, to `$1`, as PostgreSQL itself numbers parameters.
+"""Translates `%(name)s`, as in our statements, to `$1`, as PostgreSQL numbers parameters.
 
-asyncpg lets the server say what type each parameter has, where psycopg says it by the value. The
-difference is made up for here, with a cast where psycopg would name a type. Text is the exception:
-psycopg leaves its type open, and so does a bare `$1`. Text that a statement casts itself is sent as text
-all the same, because asyncpg wants a datetime for `$1::timestamptz`, and for `$1::jsonb` would use the
-codec that the caller may have set on the connection.
+With asyncpg the server decides the type of each parameter; psycopg derives it from the value. So a cast
+is added wherever psycopg would send a type. Text is the exception: psycopg leaves its type open, as a
+bare `$1` does. If the statement itself casts a text, it is still sent as text: for `$1::timestamptz`
+asyncpg would require a datetime, and for `$1::jsonb` it would use a codec that the caller may have set.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _INTEGERS = (("smallint", 15), ("integer", 31), ("bigint", 63))
 
 
 def numbered(sql: str, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """The statement with numbers for names, and its values in that order."""
+    """Return the statement with numbers in place of names, and its values in that order."""
     types = tuple((name, _type(value)) for name, value in params.items())
     text, names = _numbered(sql, types)
     return text, tuple(params[name] for name in names)
@@ -59,4 +58,6 @@ def _type(value: object) -> str | None:
         case datetime():
             return "timestamptz"
         case _:
-            raise TypeError(f"{value!r} is no value that statements carry")
+            raise TypeError(
+                f"{value!r} is not a type that statements use; add it to placeholders.py"
+            )

@@ -1,4 +1,4 @@
-"""Connections of psycopg 3, the caller's and our own alike."""
+"""Connections of psycopg 3, both the caller's and our own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any, LiteralString, TypeGuard
 from psycopg import AsyncConnection, Connection
 from psycopg.rows import tuple_row
 
-from headway.store.borrowed.lent import Params, async_only, closed, kinds, no_connection, sync_only
+from headway.store.caller.connection import (
+    Params,
+    async_only,
+    closed,
+    kinds,
+    no_connection,
+    sync_only,
+)
 from headway.store.statement import Row
 
 
@@ -23,8 +30,8 @@ class Psycopg:
             return cursor.execute(sql, params).fetchall()
 
     def together(self) -> AbstractContextManager[Any]:
-        # Without autocommit the caller's transaction is open already, or opens now: a block of
-        # ours would commit what is theirs to commit.
+        # Without autocommit the caller's transaction is already open, or opens now. A block here would
+        # commit it, and only the caller may do that.
         return self._conn.transaction() if self._conn.autocommit else nullcontext()
 
 
@@ -43,8 +50,8 @@ class AsyncPsycopg:
         return self._conn.transaction() if self._conn.autocommit else nullcontext()
 
 
-def lend(conn: object) -> Psycopg | None:
-    """A sync connection of psycopg; none if `conn` has nothing to do with it."""
+def wrap(conn: object) -> Psycopg | None:
+    """Return a wrapper of a sync psycopg connection, or None if `conn` is not from psycopg."""
     if _is_sync(conn):
         _check_open(conn)
         return Psycopg(conn)
@@ -54,8 +61,8 @@ def lend(conn: object) -> Psycopg | None:
     return None
 
 
-def lend_async(conn: object) -> AsyncPsycopg | None:
-    """An async connection of psycopg; none if `conn` has nothing to do with it."""
+def wrap_async(conn: object) -> AsyncPsycopg | None:
+    """Return a wrapper of an async psycopg connection, or None if `conn` is not from psycopg."""
     if _is_async(conn):
         _check_open(conn)
         return AsyncPsycopg(conn)
@@ -74,12 +81,12 @@ def _is_async(conn: object) -> TypeGuard[AsyncConnection[Any]]:
 
 
 def _check_open(conn: Connection[Any] | AsyncConnection[Any]) -> None:
-    # What the server or the network ended is broken as well: then psycopg says so, in an error
-    # that the caller may know how to meet.
+    # A connection that the server or the network ended is also broken. psycopg then raises its own error,
+    # which the caller may know how to handle.
     if conn.closed and not conn.broken:
         raise closed(conn)
 
 
 def _check_pool(conn: object) -> None:
     if isinstance(conn, kinds("psycopg_pool", "ConnectionPool", "AsyncConnectionPool")):
-        raise no_connection(conn, instead="give the one that pool.connection() hands out")
+        raise no_connection(conn, instead="pass the one that pool.connection() returns")

@@ -1,8 +1,8 @@
 """Connections and sessions of SQLAlchemy 2, on psycopg, psycopg2 or asyncpg.
 
-Always through SQLAlchemy and never on the driver's connection below it: on asyncpg SQLAlchemy begins
-the transaction with the first statement that it sends itself, so that one sent past it would commit
-at once and outlive a rollback.
+Statements always go through SQLAlchemy, never through the driver's connection. On asyncpg, SQLAlchemy
+begins the transaction with the first statement that it sends itself. A statement that bypassed it would
+commit at once and survive a rollback.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import (
 from typing import Any
 
 from headway.errors import ConfigError
-from headway.store.borrowed.lent import (
-    AsyncLent,
-    Lent,
+from headway.store.caller.connection import (
+    AsyncCallerConnection,
+    CallerConnection,
     Params,
     async_only,
     closed,
@@ -26,11 +26,10 @@ from headway.store.borrowed.lent import (
     no_connection,
     sync_only,
 )
-from headway.store.borrowed.placeholders import numbered
+from headway.store.caller.placeholders import numbered
 from headway.store.statement import Row
 
-# A server-side cursor, which the caller may have asked for, cannot be declared for a statement that
-# writes.
+# The caller may have requested server-side cursors, but a statement that writes cannot use one.
 _OPTIONS: dict[str, Any] = {"stream_results": False, "yield_per": None}
 
 
@@ -65,8 +64,8 @@ class AsyncSqlalchemy:
         yield
 
 
-def lend(conn: Any) -> Lent | None:
-    """A sync connection or session; none if `conn` has nothing to do with SQLAlchemy."""
+def wrap(conn: Any) -> CallerConnection | None:
+    """Return a wrapper of a sync connection or session, or None if `conn` is not from SQLAlchemy."""
     if isinstance(conn, kinds("sqlalchemy.orm", "scoped_session")):
         conn = conn()
     if isinstance(conn, _sync_kinds()):
@@ -79,8 +78,8 @@ def lend(conn: Any) -> Lent | None:
     return None
 
 
-def lend_async(conn: Any) -> AsyncLent | None:
-    """An async connection or session; none if `conn` has nothing to do with SQLAlchemy."""
+def wrap_async(conn: Any) -> AsyncCallerConnection | None:
+    """Return a wrapper of an async connection or session, or None if `conn` is not from SQLAlchemy."""
     if isinstance(conn, kinds("sqlalchemy.ext.asyncio", "async_scoped_session")):
         conn = conn()
     if isinstance(conn, _async_kinds()):
@@ -118,26 +117,26 @@ def _check_factory(conn: object) -> None:
         conn,
         kinds("sqlalchemy.engine", "Engine") + kinds("sqlalchemy.ext.asyncio", "AsyncEngine"),
     ):
-        raise no_connection(conn, instead="give the one of `with engine.begin() as conn`")
+        raise no_connection(conn, instead="pass the one of `with engine.begin() as conn`")
     if isinstance(
         conn,
         kinds("sqlalchemy.orm", "sessionmaker")
         + kinds("sqlalchemy.ext.asyncio", "async_sessionmaker"),
     ):
-        raise no_connection(conn, instead="call it, and give the session that it makes")
+        raise no_connection(conn, instead="call it and pass the session that it returns")
     if isinstance(conn, kinds("sqlalchemy.pool", "Pool")):
-        raise no_connection(conn, instead="give a connection of its engine")
+        raise no_connection(conn, instead="pass a connection of its engine")
 
 
 def _connection(conn: Any) -> Any:
-    """The `Connection` itself, of a session too, whose transaction begins here if it has not."""
+    """Return the `Connection`, or that of a session. The session's transaction begins if necessary."""
     if isinstance(conn, kinds("sqlalchemy.orm", "Session")):
         try:
             conn = conn.connection()
         except failures("sqlalchemy.exc", "UnboundExecutionError") as error:
             raise ConfigError(
-                f"conn={conn!r} is bound to no one database; "
-                "give session.connection(bind_arguments=...)"
+                f"conn={conn!r} is not bound to a single database; "
+                "pass session.connection(bind_arguments=...)"
             ) from error
     return conn
 
@@ -150,7 +149,7 @@ def _rows(conn: Any, sql: str, params: Params) -> list[Row]:
         sql, given = numbered(sql, params)
     elif dialect.name != "postgresql" or not dialect.driver.startswith("psycopg"):
         raise ConfigError(
-            f"conn={conn!r} is on {dialect.name}+{dialect.driver}; give one on "
+            f"conn={conn!r} is on {dialect.name}+{dialect.driver}; pass one on "
             "postgresql+psycopg, postgresql+psycopg2 or postgresql+asyncpg"
         )
     result = connection.exec_driver_sql(sql, given, execution_options=_OPTIONS)
@@ -160,6 +159,6 @@ def _rows(conn: Any, sql: str, params: Params) -> list[Row]:
 def _check_transaction(conn: Any) -> None:
     if _connection(conn).connection.dbapi_connection.autocommit:
         raise ConfigError(
-            f"conn={conn!r} is in AUTOCOMMIT, where this many jobs cannot be made all or none; "
-            "give one in a transaction, or leave out conn"
+            f"conn={conn!r} is in AUTOCOMMIT, so several jobs cannot be made all or none; "
+            "pass one in a transaction, or leave out conn"
         )

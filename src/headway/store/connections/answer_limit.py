@@ -1,8 +1,8 @@
-"""A limit for the answer of a server: a connection that stays silent is cut.
+"""A limit on the time for an answer: a connection that stays silent is cut.
 
 Keepalives do not notice a stopped backend or a hung pooler, because the kernel at the other end still
 answers. On an event loop a timer cuts the connection. For threads there is one watchdog thread per
-process with a table of deadlines: entering a limit costs a microsecond and wakes nobody.
+process with a table of deadlines: entering a limit costs a microsecond and wakes no thread.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from weakref import WeakSet
 import psycopg
 
 from headway.core.clock import monotonic
-from headway.store.connect import AsyncLink, SyncLink, cut
+from headway.store.connections.connect import AsyncConn, SyncConn, cut
 
 _ROUND = 5.0
-"""Seconds between two rounds of the watchdog while nothing is due; a shorter limit wakes it."""
+"""Seconds between two rounds of the watchdog while nothing is due. A shorter limit wakes it."""
 
 
 class NoAnswer(psycopg.OperationalError):
@@ -32,10 +32,10 @@ class NoAnswer(psycopg.OperationalError):
         super().__init__(f"no answer within {seconds:.3g} s")
 
 
-class Limit:
-    """Cuts a connection that does not answer in time, and raises `NoAnswer` for its error.
+class AnswerLimit:
+    """Cuts a connection that does not answer in time, and raises `NoAnswer` in place of its error.
 
-    >>> with SyncLimit(conn, 15) as limit:      # doctest: +SKIP
+    >>> with SyncAnswerLimit(conn, 15) as limit:      # doctest: +SKIP
     ...     conn.execute(one)
     ...     limit.restart(15)                   # 15 seconds for the next answer
     ...     conn.execute(two)
@@ -43,18 +43,18 @@ class Limit:
 
     __slots__ = ("__weakref__", "_conn", "_seconds", "expired", "until")
 
-    def __init__(self, conn: AsyncLink | SyncLink, seconds: float) -> None:
+    def __init__(self, conn: AsyncConn | SyncConn, seconds: float) -> None:
         self._conn = conn
         self.expired = False
         self.restart(seconds)
 
     def restart(self, seconds: float) -> None:
-        """Begins anew, for the next answer."""
+        """Start again, for the next answer."""
         self._seconds = seconds
         self.until = monotonic() + seconds
 
     def expire(self) -> None:
-        """Cuts the connection."""
+        """Cut the connection."""
         self.expired = True
         cut(self._conn)
 
@@ -63,13 +63,13 @@ class Limit:
             raise NoAnswer(self._seconds) from error
 
 
-class AsyncLimit(Limit):
+class AsyncAnswerLimit(AnswerLimit):
     """A limit on an event loop."""
 
     __slots__ = ("_timer",)
 
     def __enter__(self) -> Self:
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._look)
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._check)
         return self
 
     def __exit__(
@@ -78,15 +78,15 @@ class AsyncLimit(Limit):
         self._timer.cancel()
         self._explain(error)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if (left := self.until - monotonic()) <= 0:
             self.expire()
         else:
-            self._timer = asyncio.get_running_loop().call_later(left, self._look)
+            self._timer = asyncio.get_running_loop().call_later(left, self._check)
 
 
-class SyncLimit(Limit):
-    """A limit in a thread; the watchdog keeps it."""
+class SyncAnswerLimit(AnswerLimit):
+    """A limit in a thread. The watchdog enforces it."""
 
     __slots__ = ()
 
@@ -105,30 +105,33 @@ class _Watchdog:
     """One daemon thread with a table of deadlines, started by the first limit."""
 
     def __init__(self) -> None:
-        self.tended: WeakSet[Tended] = WeakSet()
+        self.maintained: WeakSet[Maintained] = WeakSet()
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew. A forked child has none of its parent's threads."""
+        """Start again. A forked child does not have the threads of its parent."""
         self._lock = threading.Lock()
-        self._limits: set[SyncLimit] = set()
+        self._limits: set[SyncAnswerLimit] = set()
         self._poke = threading.Event()
         self._wakes_at = 0.0
         self._thread: threading.Thread | None = None
 
-    def add(self, limit: SyncLimit) -> None:
+    def add(self, limit: SyncAnswerLimit) -> None:
         with self._lock:
             self._limits.add(limit)
             if limit.until < self._wakes_at:
                 self._poke.set()
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="headway-watchdog", daemon=True)
-                with suppress(RuntimeError):  # the interpreter is ending: no limit any more
+                with suppress(
+                    RuntimeError
+                ):  # the interpreter is shutting down: there is no limit then
                     thread.start()
                     self._thread = thread
 
-    def remove(self, limit: SyncLimit) -> None:
-        # Under the lock: after this nobody cuts what may be closed, and its number used again.
+    def remove(self, limit: SyncAnswerLimit) -> None:
+        # Under the lock: afterwards the watchdog does not cut a connection that may be closed, and whose
+        # file descriptor may be in use again.
         with self._lock:
             self._limits.discard(limit)
 
@@ -142,20 +145,20 @@ class _Watchdog:
                     self._limits.discard(limit)
                 first = min((limit.until for limit in self._limits), default=now + _ROUND)
                 self._wakes_at = min(first, now + _ROUND)
-            for tended in list(self.tended):
-                tended.tend()
+            for maintained in list(self.maintained):
+                maintained.maintain()
             self._poke.wait(max(self._wakes_at - monotonic(), 0.01))
 
 
-class Tended(Protocol):
-    """Something that the watchdog looks after in each of its rounds."""
+class Maintained(Protocol):
+    """An object whose `maintain` the watchdog calls in each of its rounds."""
 
-    def tend(self) -> None:
-        """Do what is due. Called in the watchdog's thread."""
+    def maintain(self) -> None:
+        """Do the work that is due. Called in the watchdog's thread."""
 
 
 _watchdog = _Watchdog()
-tend: Callable[[Tended], None] = _watchdog.tended.add
-"""Has the watchdog look after something for as long as it lives."""
+maintain: Callable[[Maintained], None] = _watchdog.maintained.add
+"""Make the watchdog maintain an object for as long as it lives."""
 
 os.register_at_fork(after_in_child=_watchdog.reset)

@@ -1,4 +1,4 @@
-"""How long a call of the client may take, and when it is tried again."""
+"""The time that a call of the client may take, and the pauses between its tries."""
 
 from __future__ import annotations
 
@@ -14,44 +14,45 @@ from headway.store.faults import is_passing, translate, words
 from headway.store.statement import Statement
 
 GIVE_UP_AFTER = 30.0
-"""Seconds after which a call fails with `DatabaseUnavailable`: long enough for most failovers."""
+"""Seconds after which a call fails with `DatabaseUnavailable`. That is longer than most failovers."""
 
 ANSWER_WITHIN = 15.0
 """Seconds for the answer of one statement."""
 _SCAN_WITHIN = 120.0
-"""For statements that may read a whole queue or the archive."""
+"""Seconds for the answer of a statement that may read a whole queue or the archive."""
 _SCANS = frozenset(
     {
         "moves/purge",
         "moves/transfer",
+        "reads/count_jobs",
         "reads/errors",
         "reads/failures",
         "reads/jobs",
         "reads/matching",
         "reads/metrics",
-        "reads/parked",
+        "reads/waiting_counts",
         "reads/queues",
         "reads/stranded",
         "writes/retry",
     }
 )
 _PAUSES = (0.05, 0.2, 0.5, 1.0)
-"""Seconds between tries; the last one repeats."""
+"""Seconds between tries. The last one repeats."""
 _NEARLY = 0.9
-"""Of the time that a statement waited: its blocker wrote before that."""
+"""Fraction of the time that a statement waited. Its blocker has held the lock for at least that long."""
 _AT_LEAST = 1.0
-"""Seconds that a statement gets even if the caller's time is up."""
+"""Seconds that a statement gets even after the caller's deadline."""
 
 
-class Answers(list[Any]):
+class CallAnswers(list[Any]):
     """The answers of one call."""
 
     repeated = False
-    """Whether the statements were sent more than once: an earlier try may have taken effect."""
+    """Whether the statements were sent more than once, so an earlier try may have taken effect."""
 
 
-class Effort:
-    """One call: how often it was sent, and how long it may still take."""
+class CallBudget:
+    """One call: how often it was sent, and how much time is left for it."""
 
     __slots__ = (
         "_answer_within",
@@ -79,7 +80,7 @@ class Effort:
         self._bound = until
         mine = monotonic() + (GIVE_UP_AFTER if patience is None else patience)
         self.until = mine if until is None else min(mine, until)
-        """Until when the server is tried to be reached. A scan that was sent may take longer."""
+        """The deadline for reaching the server. A scan that was already sent may take longer."""
 
     def seconds(self, statement: Statement[Any] | None) -> float:
         """Return the seconds for the answer of a statement."""
@@ -93,19 +94,22 @@ class Effort:
         self._sent_at = monotonic()
         return [*self._statements, *on_repeat] if self.repeated else self._statements
 
-    def answers(self, answers: list[Any]) -> Answers:
-        """Return the answers that the caller asked for."""
-        found = Answers(answers[: len(self._statements)])
+    def answers(self, answers: list[Any]) -> CallAnswers:
+        """Return the answers to the caller's own statements."""
+        found = CallAnswers(answers[: len(self._statements)])
         found.repeated = self.repeated
         return found
 
     @property
     def waits_for(self) -> str | None:
-        """What a statement may wait for that somebody's open transaction has."""
+        """A description of a lock that the statements may have to wait for."""
         return next((each.waits_for for each in self._statements if each.waits_for), None)
 
     def blockers(self, error: Exception) -> Statement[list[Blocker]] | None:
-        """Return the question who held it up, if it may have been held up and the answer matters."""
+        """Return the statement that finds the blockers, if the call may have been blocked.
+
+        Return None if the call will be repeated anyway.
+        """
         last = self.until <= monotonic()
         if not may_be_held_up(error) or not (last or isinstance(error, LockNotAvailable)):
             return None
@@ -116,8 +120,8 @@ class Effort:
     ) -> float:
         """Return the pause before the next try. Raise the error if it lasts, or if the time is up.
 
-        `held` are those who held it up. A unique key that an open transaction has is waited for once.
-        `login` is who was refused, if that was for want of rights.
+        `held` are the sessions that blocked it. A call waits only once for a unique key that an open
+        transaction holds. `login` is named in the error if it lacks rights.
         """
         left = self.until - monotonic()
         if held and isinstance(error, LockNotAvailable) and self.waits_for and not held[0].whole:

@@ -1,10 +1,10 @@
-"""Running statements for user code: a pool for async callers, one for sync ones, opened on first use.
+"""Runs statements for user code. There is a pool for async callers and one for threads.
 
-- The first use checks the schema.
-- Each answer has a limit; then the connection is cut, and the call is repeated on another one.
-- A passing fault is met by trying again until the call is given up (`GIVE_UP_AFTER`). Statements say
-  themselves what a repetition must add to be safe.
-- On a caller's own connection nothing is cut, repeated or committed: the transaction is theirs.
+- The first use opens the pool and checks the schema.
+- Each answer has a time limit. After it the connection is cut, and the call is repeated on another one.
+- After a passing fault the call is repeated until its deadline (`GIVE_UP_AFTER`). Each statement defines
+  what a repetition must add to be safe.
+- On a caller's own connection nothing is cut, repeated or committed: the transaction is the caller's.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ from weakref import WeakSet
 
 from headway.core.clock import monotonic
 from headway.errors import StandbyRefused
-from headway.store import blockers, borrowed, identity, migrate, rights
+from headway.store import blockers, caller, migrate, rights
 from headway.store.blockers import Blocker
-from headway.store.blocking import warn_if_on_loop
-from headway.store.borrowed.psycopg import AsyncPsycopg, Psycopg
-from headway.store.connect import Target
-from headway.store.effort import ANSWER_WITHIN, Answers, Effort
+from headway.store.caller.psycopg import AsyncPsycopg, Psycopg
+from headway.store.connections import identity
+from headway.store.connections.answer_limit import AnswerLimit, AsyncAnswerLimit, SyncAnswerLimit
+from headway.store.connections.call_budget import ANSWER_WITHIN, CallAnswers, CallBudget
+from headway.store.connections.connect import Target
+from headway.store.connections.identity import Identity
+from headway.store.connections.loop_warning import warn_if_on_loop
+from headway.store.connections.per_loop import PerLoop
+from headway.store.connections.pool import LOCK_WITHIN, AsyncPool
+from headway.store.connections.thread_pool import SyncPool
 from headway.store.faults import DRIVER_ERRORS
-from headway.store.identity import Identity
-from headway.store.limit import AsyncLimit, Limit, SyncLimit
-from headway.store.per_loop import PerLoop
-from headway.store.pool import LOCK_WITHIN, AsyncPool
-from headway.store.scripts import Noticed, Reply, Script
+from headway.store.scripts import Noticed, Script, ScriptReply
 from headway.store.statement import Statement, client_text
-from headway.store.thread_pool import SyncPool
 
 R = TypeVar("R")
 Making = Callable[[Identity], Sequence[Statement[Any]]]
-"""Makes statements for a connection that must lead to this place; the answer is `Elsewhere` if not."""
+"""Makes statements for a connection that must lead to this place. If not, the answer is `Elsewhere`."""
 
 
 class Client:
-    """Statements in, answers out; sync and async, on our connections or on the caller's."""
+    """Statements in, answers out: sync and async, on our connections or on the caller's."""
 
     def __init__(self, target: Target, *, pool_size: int = 10) -> None:
         self.target = target
         self.patience: float | None = None
-        """Seconds after which a call is given up; none: `GIVE_UP_AFTER`."""
+        """Seconds after which a call fails. None stands for `GIVE_UP_AFTER`."""
         self.answer_within = ANSWER_WITHIN
         """Seconds for one answer."""
         self._pool_size = pool_size
@@ -55,7 +56,7 @@ class Client:
         self._sync_pool: SyncPool | None = None
         self._place: Identity | None = None
         self._sync_opening = threading.Lock()
-        self._of_the_parent: list[SyncPool] = []
+        self._parent_pools: list[SyncPool] = []
         _clients.add(self)
 
     @property
@@ -81,7 +82,7 @@ class Client:
         return answer
 
     async def play(self, script: Script[R], until: float | None = None) -> R:
-        """Return the answer of a script. `until` is a moment by which it must be there."""
+        """Return the answer of a script. `until` is its deadline."""
         try:
             step = next(script)
             while True:
@@ -97,57 +98,57 @@ class Client:
         *,
         on_repeat: Sequence[Statement[Any]] = (),
         until: float | None = None,
-    ) -> Answers:
+    ) -> CallAnswers:
         """Return the answers of several statements, run in one transaction.
 
-        `on_repeat` is added when they are sent again after a fault that may have struck after the
-        commit. Raise `DatabaseUnavailable` if there is no answer by `until`, or by `patience`.
+        `on_repeat` is added when they are sent again after a fault that may have happened after the
+        commit. Raise `DatabaseUnavailable` if there is no answer by `until`, or within `patience`.
         """
-        effort, cancelled = (
-            Effort(statements, self.patience, self.answer_within, until),
+        budget, cancelled = (
+            CallBudget(statements, self.patience, self.answer_within, until),
             _times_cancelled(),
         )
         pool = await self._pool()
         while True:
             own = None
             try:
-                async with pool.connection(effort.until) as own:
-                    with AsyncLimit(own, effort.seconds(None)) as limit:
+                async with pool.connection(budget.until) as own:
+                    with AsyncAnswerLimit(own, budget.seconds(None)) as limit:
                         if pool.silent:
                             await pool.end_silent(own)
                         if not pool.verified:
                             await migrate.verify(own, self.target.schema)
                             pool.verified = True
-                        sending = effort.sending(on_repeat)
+                        sending = budget.sending(on_repeat)
                         if pool.is_direct(own):
-                            answers = await self._on(AsyncPsycopg(own), sending, effort, limit)
+                            answers = await self._on(AsyncPsycopg(own), sending, budget, limit)
                         else:
                             async with pool.transaction(own):
-                                answers = await self._on(AsyncPsycopg(own), sending, effort, limit)
+                                answers = await self._on(AsyncPsycopg(own), sending, budget, limit)
                 if _times_cancelled() > cancelled:
                     raise asyncio.CancelledError
-                return effort.answers(answers)
+                return budget.answers(answers)
             except DRIVER_ERRORS as error:
                 login = rights.login_of(own)  # closed next
                 pool.broke(own)
-                held = await self._blockers(pool, effort.blockers(error))
-                pause = effort.after(error, self.target.schema, login, held)
+                held = await self._blockers(pool, budget.blockers(error))
+                pause = budget.after(error, self.target.schema, login, held)
             await asyncio.sleep(pause)
 
     async def run_in(self, conn: Any, make: Making) -> list[Any]:
         """Return the answers of statements on the caller's connection, in the caller's transaction.
 
-        `make` is given the app's own place. Raise ConfigError if the connection leads elsewhere. The
-        first call of a process asks the app's own database which one it is.
+        `make` receives the identity of the app's own database. Raise ConfigError if the connection leads
+        to another one. The first call of a process asks the app's database for its identity.
         """
-        lent, own = borrowed.lend_async(conn), self._place
-        with borrowed.explained(partial(self._advice, make)):
+        wrapped, own = caller.wrap_async(conn), self._place
+        with caller.explained(partial(self._advice, make)):
             if own is not None:
-                answers = await self._on(lent, make(own))
+                answers = await self._on(wrapped, make(own))
                 if (found := identity.elsewhere(answers)) is None:
                     return answers
-            own = self._place = await self._own_place()  # anew: the server may have been restarted
-            answers = await self._on(lent, make(own))
+            own = self._place = await self._own_place()  # again: the server may have been restarted
+            answers = await self._on(wrapped, make(own))
             if (found := identity.elsewhere(answers)) is not None:
                 raise identity.refusal(own, found)
             return answers
@@ -155,11 +156,11 @@ class Client:
     async def _blockers(
         self, pool: AsyncPool, question: Statement[list[Blocker]] | None
     ) -> list[Blocker]:
-        """Return who held a statement up, as far as can be found out."""
+        """Return the sessions that blocked a statement, if they can be found."""
         with suppress(*DRIVER_ERRORS, StandbyRefused):
             if question is not None:
                 async with pool.connection(monotonic() + blockers.ANSWER_WITHIN) as own:
-                    with AsyncLimit(own, blockers.ANSWER_WITHIN):
+                    with AsyncAnswerLimit(own, blockers.ANSWER_WITHIN):
                         return await self._one(AsyncPsycopg(own), question, None, None)
         return []
 
@@ -175,25 +176,25 @@ class Client:
 
     async def _on(
         self,
-        conn: borrowed.AsyncLent,
+        conn: caller.AsyncCallerConnection,
         statements: Sequence[Statement[Any]],
-        effort: Effort | None = None,
-        limit: Limit | None = None,
+        budget: CallBudget | None = None,
+        limit: AnswerLimit | None = None,
     ) -> list[Any]:
         if len(statements) == 1:
-            return [await self._one(conn, statements[0], effort, limit)]
+            return [await self._one(conn, statements[0], budget, limit)]
         async with conn.together():
-            return [await self._one(conn, statement, effort, limit) for statement in statements]
+            return [await self._one(conn, statement, budget, limit) for statement in statements]
 
     async def _one(
         self,
-        conn: borrowed.AsyncLent,
+        conn: caller.AsyncCallerConnection,
         statement: Statement[R],
-        effort: Effort | None,
-        limit: Limit | None,
+        budget: CallBudget | None,
+        limit: AnswerLimit | None,
     ) -> R:
-        if effort is not None and limit is not None:
-            limit.restart(effort.seconds(statement))
+        if budget is not None and limit is not None:
+            limit.restart(budget.seconds(statement))
         sql = client_text(statement.name, self.target.schema)
         return statement.read(await conn.rows(sql, statement.params))
 
@@ -218,19 +219,20 @@ class Client:
             pool.end()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: let go of the parent's pool without touching its connections."""
+        """In a forked child, drop the parent's pool without touching its connections."""
         if self._sync_pool is not None:
-            self._of_the_parent.append(self._sync_pool)  # never collected: that would close it
+            # Keep a reference: garbage collection would close the parent's connections.
+            self._parent_pools.append(self._sync_pool)
         self._sync_pool = None
         self._sync_opening = threading.Lock()
 
     def run_sync(self, statement: Statement[R]) -> R:
-        """As `run`."""
+        """Return the answer of one statement, like `run`."""
         answer: R = self.run_all_sync([statement])[0]
         return answer
 
     def play_sync(self, script: Script[R], until: float | None = None) -> R:
-        """As `play`."""
+        """Return the answer of a script, like `play`."""
         try:
             step = next(script)
             while True:
@@ -246,48 +248,48 @@ class Client:
         *,
         on_repeat: Sequence[Statement[Any]] = (),
         until: float | None = None,
-    ) -> Answers:
-        """As `run_all`."""
+    ) -> CallAnswers:
+        """Return the answers of several statements, like `run_all`."""
         warn_if_on_loop()
-        effort = Effort(statements, self.patience, self.answer_within, until)
+        budget = CallBudget(statements, self.patience, self.answer_within, until)
         pool = self._pool_sync()
         while True:
             own = None
             try:
                 with (
-                    pool.connection(effort.until) as own,
-                    SyncLimit(own, effort.seconds(None)) as limit,
+                    pool.connection(budget.until) as own,
+                    SyncAnswerLimit(own, budget.seconds(None)) as limit,
                 ):
                     if pool.silent:
                         pool.end_silent(own)
                     if not pool.verified:
                         migrate.verify_sync(own, self.target.schema)
                         pool.verified = True
-                    sending = effort.sending(on_repeat)
+                    sending = budget.sending(on_repeat)
                     if pool.is_direct(own):
-                        answers = self._on_sync(Psycopg(own), sending, effort, limit)
+                        answers = self._on_sync(Psycopg(own), sending, budget, limit)
                     else:
                         with pool.transaction(own):
-                            answers = self._on_sync(Psycopg(own), sending, effort, limit)
-                return effort.answers(answers)
+                            answers = self._on_sync(Psycopg(own), sending, budget, limit)
+                return budget.answers(answers)
             except DRIVER_ERRORS as error:
                 login = rights.login_of(own)  # closed next
                 pool.broke(own)
-                held = self._blockers_sync(pool, effort.blockers(error))
-                pause = effort.after(error, self.target.schema, login, held)
+                held = self._blockers_sync(pool, budget.blockers(error))
+                pause = budget.after(error, self.target.schema, login, held)
             time.sleep(pause)
 
     def run_in_sync(self, conn: Any, make: Making) -> list[Any]:
-        """As `run_in`."""
+        """Return the answers of statements on the caller's connection, like `run_in`."""
         warn_if_on_loop()
-        lent, own = borrowed.lend(conn), self._place
-        with borrowed.explained(partial(self._advice, make)):
+        wrapped, own = caller.wrap(conn), self._place
+        with caller.explained(partial(self._advice, make)):
             if own is not None:
-                answers = self._on_sync(lent, make(own))
+                answers = self._on_sync(wrapped, make(own))
                 if (found := identity.elsewhere(answers)) is None:
                     return answers
             own = self._place = self._own_place_sync()
-            answers = self._on_sync(lent, make(own))
+            answers = self._on_sync(wrapped, make(own))
             if (found := identity.elsewhere(answers)) is not None:
                 raise identity.refusal(own, found)
             return answers
@@ -295,13 +297,13 @@ class Client:
     def _blockers_sync(
         self, pool: SyncPool, question: Statement[list[Blocker]] | None
     ) -> list[Blocker]:
-        """As `_blockers`."""
+        """Return the sessions that blocked a statement, like `_blockers`."""
         with suppress(*DRIVER_ERRORS, StandbyRefused):
             if question is not None:
                 until = monotonic() + blockers.ANSWER_WITHIN
                 with (
                     pool.connection(until) as own,
-                    SyncLimit(own, blockers.ANSWER_WITHIN),
+                    SyncAnswerLimit(own, blockers.ANSWER_WITHIN),
                 ):
                     return self._one_sync(Psycopg(own), question, None, None)
         return []
@@ -321,25 +323,25 @@ class Client:
 
     def _on_sync(
         self,
-        conn: borrowed.Lent,
+        conn: caller.CallerConnection,
         statements: Sequence[Statement[Any]],
-        effort: Effort | None = None,
-        limit: Limit | None = None,
+        budget: CallBudget | None = None,
+        limit: AnswerLimit | None = None,
     ) -> list[Any]:
         if len(statements) == 1:
-            return [self._one_sync(conn, statements[0], effort, limit)]
+            return [self._one_sync(conn, statements[0], budget, limit)]
         with conn.together():
-            return [self._one_sync(conn, statement, effort, limit) for statement in statements]
+            return [self._one_sync(conn, statement, budget, limit) for statement in statements]
 
     def _one_sync(
         self,
-        conn: borrowed.Lent,
+        conn: caller.CallerConnection,
         statement: Statement[R],
-        effort: Effort | None,
-        limit: Limit | None,
+        budget: CallBudget | None,
+        limit: AnswerLimit | None,
     ) -> R:
-        if effort is not None and limit is not None:
-            limit.restart(effort.seconds(statement))
+        if budget is not None and limit is not None:
+            limit.restart(budget.seconds(statement))
         sql = client_text(statement.name, self.target.schema)
         return statement.read(conn.rows(sql, statement.params))
 
@@ -348,13 +350,13 @@ def _statement(step: Statement[Any] | Noticed) -> Statement[Any]:
     return step.statement if isinstance(step, Noticed) else step
 
 
-def _reply(step: Statement[Any] | Noticed, answers: Answers) -> Any:
-    return Reply(answers[0], answers.repeated) if isinstance(step, Noticed) else answers[0]
+def _reply(step: Statement[Any] | Noticed, answers: CallAnswers) -> Any:
+    return ScriptReply(answers[0], answers.repeated) if isinstance(step, Noticed) else answers[0]
 
 
 def _times_cancelled() -> int:
-    # Before Python 3.12 a cancellation that comes at the moment of an answer is lost inside the driver
-    # (its wait_for returns the answer instead); whoever loops over statements would never end.
+    # Before Python 3.12 the driver loses a cancellation that arrives together with an answer: its
+    # wait_for returns the answer instead. A caller that loops over statements would then never end.
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -1,12 +1,13 @@
-"""Opening connections: what is asked of the server, and what is refused.
+"""Opens connections, and refuses servers that do not fit.
 
-- Keepalives and a user timeout, so that a black-holed network is noticed in seconds rather than
-  in the two hours of the kernel's default. A peer whose kernel takes everything while nobody answers
-  (a hung pooler, a stopped backend) escapes both: for that there is `answer_within`.
-- A standby is refused, at connection and (25006, see faults.py) when a primary turns into one.
-- A pooler in between is recognised by its made-up backend pid. Through one, nothing of the session
-  is relied on: no SET, no prepared statements. Each round trip is a transaction that states its
-  isolation level and the engine's settings itself.
+- Keepalives and a user timeout: a black-holed network is noticed in seconds, not in the two hours of the
+  kernel's default. They miss a peer whose kernel accepts everything while its process does not answer (a
+  hung pooler, a stopped backend). `answer_within` is for that.
+- A standby is refused when connecting. A primary that turns into a standby is refused later (25006, see
+  faults.py).
+- A pooler is recognised by its made-up backend pid. Behind one, nothing relies on the session: no SET, no
+  prepared statements. Each round trip is a transaction that sets its isolation level and the engine's
+  settings itself.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
 from headway.errors import StandbyRefused
-from headway.store.dsn import plain_dsn, read_dsn
+from headway.store.connections.dsn import plain_dsn, read_dsn
 
-AsyncLink = AsyncConnection[TupleRow]
-SyncLink = Connection[TupleRow]
+AsyncConn = AsyncConnection[TupleRow]
+SyncConn = Connection[TupleRow]
 
 _CONNECT_WITHIN = 5
 
@@ -42,23 +43,23 @@ _DEFAULTS: dict[str, str | int] = {
     "application_name": "headway",
 }
 _FORCED = {"client_encoding": "UTF8"}
-"""Of a DSN that says otherwise: the driver would read and write text in another encoding."""
+"""These override the DSN: with another value the driver would use another encoding for text."""
 
 PINNED: dict[LiteralString, LiteralString] = {
-    "search_path": "pg_catalog, pg_temp",  # nobody's function is taken for one of the server's
-    "datestyle": "ISO, MDY",  # the driver reads no other
+    "search_path": "pg_catalog, pg_temp",  # a user's function cannot replace one of the server's
+    "datestyle": "ISO, MDY",  # the only one that the driver reads
     "intervalstyle": "postgres",
     "bytea_output": "hex",
     "standard_conforming_strings": "on",
     "extra_float_digits": "1",
 }
-"""Settings that our statements and the driver depend on, whatever the server, the database or the role
-say. Connections that a handler works on have the user's own search_path (transactions.py)."""
+"""Settings that our statements and the driver depend on. They override those of the server, the database
+and the role. Handler transactions keep the user's own search_path (handler_transactions.py)."""
 
-# Ours alone, on connections of the engine's own. Plans are made for tables whose statistics are
-# always behind: a sequential scan or a compiled plan is never what we want, an index always is, and
-# a plan made anew for each batch costs more than it finds out. What is looked up differs each time, so
-# that nothing is gained by remembering it.
+# For engine connections only. Statistics of these tables are always out of date.
+# - An index scan is always right, a sequential scan or a compiled plan never is.
+# - A new plan for each batch costs more than it gains.
+# - Each lookup has another value, so memoizing gains nothing.
 _SETTINGS: dict[LiteralString, LiteralString] = {
     "enable_seqscan": "off",
     "enable_memoize": "off",
@@ -83,7 +84,7 @@ _WRITABLE: dict[LiteralString, LiteralString] = {
 _FOR_CALLS: dict[LiteralString, LiteralString] = {**PINNED, "lock_timeout": "10s"}
 _ENGINE_SESSION = _session(_WRITABLE | PINNED | _SETTINGS)
 CLIENT_SESSION = _session(_WRITABLE | _FOR_CALLS)
-"""For user code's own connections. The lock of a stranger's transaction is waited for, not for ever."""
+"""For connections of user code. They wait for a lock of another transaction, but only for a while."""
 
 ENGINE_TRANSACTION: tuple[LiteralString, ...] = (
     "begin isolation level read committed read write",
@@ -92,7 +93,7 @@ ENGINE_TRANSACTION: tuple[LiteralString, ...] = (
         f"set_config('{name}', '{value}', true)" for name, value in (PINNED | _SETTINGS).items()
     ),
 )
-"""Opens a transaction with the same settings, where a pooler keeps none of the session's."""
+"""Opens a transaction with the same settings behind a pooler, which does not keep those of a session."""
 
 CLIENT_TRANSACTION: LiteralString = (
     "begin isolation level read committed read write; select "
@@ -103,39 +104,39 @@ CLIENT_TRANSACTION: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the database is, and which schema in it is ours."""
+    """A database and Headway's schema in it."""
 
     dsn: str = field(repr=False)
     schema: str
     notify: bool = True
     away: Callable[[], None] | None = field(default=None, repr=False, compare=False)
-    """Called when no connection can be made; it must not block. An embedded server is started again."""
+    """Called when connecting fails, to start an embedded server again. It must not block."""
 
     @property
     def work_channel(self) -> str | None:
-        """Where workers hear of work; none if notifications are turned off."""
+        """The channel that tells workers of work, or None if notifications are turned off."""
         return f"{self.schema}_work" if self.notify else None
 
     @property
     def done_channel(self) -> str | None:
-        """Where those who wait for a result hear of it."""
+        """The channel that tells callers of results, or None if notifications are turned off."""
         return f"{self.schema}_done" if self.notify else None
 
     def named(self, name: str) -> Target:
-        """The same place, under another application name in pg_stat_activity."""
+        """Return the same target with another application name in pg_stat_activity."""
         return replace(self, dsn=make_conninfo(self.dsn, application_name=name))
 
 
 def complete_dsn(dsn: str) -> str:
-    """The DSN with our defaults for whatever it leaves open."""
+    """Return the DSN with our defaults for options that it does not set."""
     dsn = plain_dsn(dsn)
     given = read_dsn(dsn)
     missing = {key: value for key, value in _DEFAULTS.items() if key not in given}
     return make_conninfo(dsn, **missing, **_FORCED)
 
 
-async def connect(target: Target) -> AsyncLink:
-    """A connection of the engine's own."""
+async def connect(target: Target) -> AsyncConn:
+    """Return a new connection for the engine."""
     try:
         conn = await AsyncConnection.connect(target.dsn, autocommit=True, prepare_threshold=None)
     except psycopg.OperationalError:
@@ -148,7 +149,7 @@ async def connect(target: Target) -> AsyncLink:
             refuse_standby(recovery)
             if pid == conn.info.backend_pid:
                 await conn.execute(_ENGINE_SESSION)
-                # With none, the driver prepares nothing, not even what it is told to.
+                # With None the driver prepares nothing, not even with prepare=True.
                 conn.prepare_threshold = 0
             else:
                 await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
@@ -158,8 +159,8 @@ async def connect(target: Target) -> AsyncLink:
     return conn
 
 
-def connect_sync(target: Target, within: float = _CONNECT_WITHIN) -> SyncLink:
-    """Return a connection for a caller who waits in a thread, made within this many seconds."""
+def connect_sync(target: Target, within: float = _CONNECT_WITHIN) -> SyncConn:
+    """Return a new connection for a caller in a thread, or fail within this many seconds."""
     dsn = target.dsn
     if within < _CONNECT_WITHIN:
         dsn = make_conninfo(dsn, connect_timeout=max(round(within), 1))
@@ -169,8 +170,8 @@ def connect_sync(target: Target, within: float = _CONNECT_WITHIN) -> SyncLink:
 
 
 @contextmanager
-def answer_within(conn: AsyncLink | SyncLink, seconds: float) -> Generator[None, None, None]:
-    """Cuts a connection that has not answered after `seconds`; it then fails like any broken one."""
+def answer_within(conn: AsyncConn | SyncConn, seconds: float) -> Generator[None, None, None]:
+    """Cut a connection that has not answered after `seconds`. It then fails like any broken one."""
     timer = asyncio.get_running_loop().call_later(seconds, cut, conn)
     try:
         yield
@@ -178,22 +179,22 @@ def answer_within(conn: AsyncLink | SyncLink, seconds: float) -> Generator[None,
         timer.cancel()
 
 
-def cut(conn: AsyncLink | SyncLink) -> None:
-    """Shuts a connection's socket down, so that whoever waits for an answer is told at once.
+def cut(conn: AsyncConn | SyncConn) -> None:
+    """Shut down a connection's socket, so that the wait for an answer fails at once.
 
-    Cancelling the wait would not do: the driver then asks the server to cancel, over the same network,
-    and waits for the answer to that.
+    Cancelling the wait does not work: the driver would ask the server to cancel, over the same network,
+    and wait for the answer to that.
     """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as own:
         own.shutdown(socket.SHUT_RDWR)
 
 
-def is_direct(conn: AsyncLink) -> bool:
-    """Whether no pooler stands in between (as found out when it was opened)."""
+def is_direct(conn: AsyncConn) -> bool:
+    """Return whether there is no pooler in between, as found when the connection was opened."""
     return conn.isolation_level is None
 
 
-async def _about(conn: AsyncLink) -> tuple[bool, int]:
+async def _about(conn: AsyncConn) -> tuple[bool, int]:
     row = await (await conn.execute("select pg_is_in_recovery(), pg_backend_pid()")).fetchone()
     assert row is not None
     return bool(row[0]), int(row[1])

@@ -1,7 +1,7 @@
-"""DSNs: reading them, refusing what cannot be one, and saying where they lead. No password is repeated.
+"""Parses DSNs, refuses invalid ones and describes their targets. Messages never contain a password.
 
-libpq quotes what it cannot read, and that may be a password. So its messages are recognised by their
-beginning and given in words of our own; one that is not in the list is not repeated at all.
+libpq quotes the text that it cannot parse, which may be a password. So its messages are recognised by
+their beginning and replaced by our own. A message that is not in the list is never repeated.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _MISPLACED = re.compile(r"(?i)pass\w*\s*[=:]|[;\s]pwd?\s*[=:]")
 _SECRETS = ("password", "sslpassword")
 
 _SAID_BY_LIBPQ = (
-    ('missing "=" after', "a word without \"=\" is in it; quote values with spaces like 'a b'"),
-    ("unterminated quoted string", "a quote in it does not end"),
-    ("unexpected spaces found", "spaces are in it; write a space as %20"),
-    ("invalid percent-encoded token", "a % in it begins nothing; write % as %25"),
-    ("forbidden value %00", "%00 is in it, which no value may have"),
-    ("end of string reached when looking for matching", "a ] is missing behind an IPv6 address"),
-    ("IPv6 host address may not be empty", "the IPv6 address in it is empty"),
-    ("unexpected character", "an IPv6 address is followed by neither : nor /"),
-    ("extra key/value separator", "an option of it has two =; separate options with &"),
-    ("missing key/value separator", "an option of it has no ="),
+    ('missing "=" after', "it contains a word without \"=\"; quote values with spaces like 'a b'"),
+    ("unterminated quoted string", "it contains a quote that does not end"),
+    ("unexpected spaces found", "it contains spaces; write a space as %20"),
+    ("invalid percent-encoded token", "it contains a % that begins no escape; write % as %25"),
+    ("forbidden value %00", "it contains %00, which is not allowed"),
+    ("end of string reached when looking for matching", "a ] is missing after an IPv6 address"),
+    ("IPv6 host address may not be empty", "its IPv6 address is empty"),
+    ("unexpected character", "its IPv6 address is not followed by : or /"),
+    ("extra key/value separator", "one of its options has two =; separate options with &"),
+    ("missing key/value separator", "one of its options has no ="),
     ("invalid connection option", "it has an option that PostgreSQL does not know"),
     ("invalid URI query parameter", "it has an option that PostgreSQL does not know"),
 )
 
 
 def plain_dsn(dsn: str) -> str:
-    """Return the DSN without the driver that SQLAlchemy has in it.
+    """Return the DSN without the driver name that SQLAlchemy puts in it.
 
     >>> plain_dsn("postgresql+asyncpg://db/app")
     'postgresql://db/app'
@@ -50,9 +50,9 @@ def plain_dsn(dsn: str) -> str:
 
 
 def read_dsn(dsn: str) -> dict[str, str]:
-    """Return the options of a plain DSN; ConfigError if it is none, or holds a password elsewhere."""
+    """Return the options of a plain DSN. Raise ConfigError if it is invalid or has a stray password."""
     if "\0" in dsn or _has_surrogates(dsn):
-        raise _unreadable("characters are in it that no server could be sent")
+        raise _unreadable("it contains characters that cannot be sent to a server")
     if "://" in dsn and not _ADDRESS.match(dsn):
         raise _unreadable("it does not begin with postgresql://")
     try:
@@ -60,18 +60,18 @@ def read_dsn(dsn: str) -> dict[str, str]:
     except psycopg.Error as error:
         raise _unreadable(_in_our_words(str(error))) from None
     if not _PORTS.fullmatch(given.get("port", "")):
-        raise _unreadable("its port is no number; write / as %2F in a password")
+        raise _unreadable("its port is not a number; write / as %2F in a password")
     if "@" in given.get("host", "")[1:] or (_ADDRESS.match(dsn) and "@" in _path(dsn)):
-        raise _unreadable("a second @ is in it; write @ as %40 and / as %2F in a password")
+        raise _unreadable("it contains a second @; write @ as %40 and / as %2F in a password")
     for key, value in given.items():
         if key not in _SECRETS and _MISPLACED.search(value):
-            raise _unreadable("a password is in another option of it; see what separates options")
+            raise _unreadable("another option contains a password; check the separators")
     return given
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a DSN and a schema lead to, for people: nothing secret is in it."""
+class DatabasePlace:
+    """The target of a DSN and a schema, for people. It contains no secrets."""
 
     host: str
     port: str
@@ -87,8 +87,8 @@ class Place:
         )
 
 
-def place_of(dsn: str, schema: str, *, embedded: bool = False) -> Place:
-    """Return where this leads; what the DSN leaves open is as libpq's variables and defaults have it."""
+def place_of(dsn: str, schema: str, *, embedded: bool = False) -> DatabasePlace:
+    """Return the target. Options that the DSN does not set come from libpq's variables and defaults."""
     given = conninfo_to_dict(dsn)
 
     def value(key: str, otherwise: str) -> str:
@@ -99,7 +99,7 @@ def place_of(dsn: str, schema: str, *, embedded: bool = False) -> Place:
         service = given.get("service") or _defaults().get("service")
         host = f"of service {service}" if service else "local socket"
     database = value("dbname", value("user", "the user's"))
-    return Place(str(host), value("port", "5432"), database, schema, embedded)
+    return DatabasePlace(str(host), value("port", "5432"), database, schema, embedded)
 
 
 def _defaults() -> dict[str, str]:
@@ -110,13 +110,13 @@ def _defaults() -> dict[str, str]:
 def _in_our_words(said: str) -> str:
     words = " ".join(said.split())
     option = _OPTION.fullmatch(words)
-    # Only what is much like an option is one that was mistyped; else it may be half a password.
+    # Show a word only if it is close to an option and so a misspelling. It may be half a password.
     if option and (close := get_close_matches(option[1].lower(), _options(), 1)):
         return f"it has no option {option[1]!r}; did you mean {close[0]!r}?"
     for beginning, ours in _SAID_BY_LIBPQ:
         if words.startswith(beginning):
             return ours
-    return "PostgreSQL's library does not understand it"
+    return "libpq does not understand it"
 
 
 @cache
@@ -125,7 +125,7 @@ def _options() -> tuple[str, ...]:
 
 
 def _path(dsn: str) -> str:
-    """The part of an address that names the database."""
+    """Return the part of an address that names the database."""
     return dsn.partition("://")[2].partition("/")[2].partition("?")[0]
 
 
@@ -135,5 +135,5 @@ def _has_surrogates(text: str) -> bool:
 
 def _unreadable(why: str) -> ConfigError:
     return ConfigError(
-        f"the DSN cannot be read ({why}); write it like postgresql://user:password@host:5432/database"
+        f"invalid DSN ({why}); write it like postgresql://user:password@host:5432/database"
     )

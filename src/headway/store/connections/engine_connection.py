@@ -1,10 +1,9 @@
-"""One connection of the engine's own that comes back after every fault.
+"""A connection of the engine that reconnects after every fault.
 
-The engine never borrows from the pool that user code draws from: a handler that takes every
-connection must not stop a heartbeat. A link runs statements, all of a call in one round trip and one
-transaction; on a passing fault, or when no answer comes, it drops its connection and raises
-`DatabaseUnavailable`, and the next call connects anew. How long to wait in between is the
-caller's loop's business.
+The engine does not use the pool of user code: a handler that takes every connection must not stop a
+heartbeat. All statements of a call run in one round trip and one transaction. After a passing fault, or
+without an answer in time, the connection is dropped and the call raises `DatabaseUnavailable`. The next
+call connects again. The caller decides how long to wait before that.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from psycopg import AsyncCursor
 
 from headway.core.clock import monotonic
 from headway.errors import DatabaseUnavailable, HeadwayError
-from headway.store import blockers, connect, migrate, rights
+from headway.store import blockers, migrate, rights
 from headway.store.blockers import Blocker, may_be_held_up
-from headway.store.connect import AsyncLink, Target
+from headway.store.connections import connect
+from headway.store.connections.connect import AsyncConn, Target
 from headway.store.faults import DRIVER_ERRORS, OWN_CUT, is_passing, translate, words
 from headway.store.statement import Statement, text
 
@@ -30,31 +30,32 @@ _PATIENCE = 35.0
 """Seconds for one call: a little more than the server gives a statement (connect.py)."""
 
 
-class Link:
-    """A lasting connection to one target; not to be shared between concurrent callers."""
+class EngineConnection:
+    """A lasting connection to one target. Concurrent calls wait for each other."""
 
     def __init__(self, target: Target, patience: float = _PATIENCE) -> None:
         self.target = target
         self._patience = patience
-        self._conn: AsyncLink | None = None
+        self._conn: AsyncConn | None = None
         self._turn = asyncio.Lock()
         self._cut = False
         """The worker itself cut the connection."""
         self.round_trips = 0
-        """Those that were answered, and what they took together, in seconds."""
+        """How many round trips were answered."""
         self.seconds = 0.0
+        """How long they took together."""
         self.answered_at: float | None = None
-        """When the last answer came."""
+        """The time of the last answer."""
         self.connected_in: float | None = None
-        """What it took to make the newest connection, in seconds."""
+        """The seconds that it took to make the newest connection."""
 
     async def run(self, statement: Statement[R]) -> R:
-        """The answer of one statement."""
+        """Return the answer of one statement."""
         answer: R = (await self.run_all(statement))[0]
         return answer
 
     async def run_all(self, *statements: Statement[Any]) -> list[Any]:
-        """The answers of several, sent together: one round trip, one commit, all or nothing."""
+        """Return the answers of several statements: one round trip, one commit, all or nothing."""
         async with self._turn:
             began = monotonic()
             try:
@@ -81,12 +82,12 @@ class Link:
                     raise await self._held_up(error, waited, silent) from error
                 raise translate(error, advice) from error
             except asyncio.CancelledError:
-                # What the server made of it is not known; neither is the connection's state.
+                # Neither the outcome at the server nor the connection's state is known.
                 await self._drop()
                 raise
 
     async def verify(self) -> None:
-        """Connects, and refuses a schema that does not fit this library."""
+        """Connect. Raise SchemaMismatch if the schema does not fit this library."""
         async with self._turn:
             try:
                 conn = await self._connection()
@@ -100,17 +101,17 @@ class Link:
                 raise
 
     def cut(self) -> None:
-        """Waits no longer for the answer to the call under way, if there is one: it fails."""
+        """Stop waiting for the answer to the current call, if there is one. The call fails."""
         if self._conn is not None:
             self._cut = True
             connect.cut(self._conn)
 
     async def _held_up(self, error: Exception, waited: float, silent: bool) -> HeadwayError:
-        """Return the error for a call that may have waited for a lock, with the names of its holders.
+        """Return the error for a call that may have waited for a lock, with the holders of the lock.
 
-        They are asked for on a connection of its own.
+        A second connection finds the holders.
         """
-        said = f"no answer within {self._patience:.3g} s" if silent else words(error)
+        problem = f"no answer within {self._patience:.3g} s" if silent else words(error)
         held: list[Blocker] = []
         with suppress(HeadwayError, TimeoutError, *DRIVER_ERRORS):
             async with asyncio.timeout(blockers.ANSWER_WITHIN):
@@ -122,9 +123,9 @@ class Link:
                 finally:
                     await conn.close()
         if held:
-            return blockers.explain(said, held)
+            return blockers.explain(problem, held)
         return (
-            DatabaseUnavailable(f"{said}; look at the server's load")
+            DatabaseUnavailable(f"{problem}; check the server's load")
             if silent
             else translate(error)
         )
@@ -137,7 +138,7 @@ class Link:
         login = rights.login_of(self._conn)
         return rights.advice(self.target.schema, login, ["moves/claim"])  # what a worker needs
 
-    async def _connection(self) -> AsyncLink:
+    async def _connection(self) -> AsyncConn:
         if self._conn is None or self._conn.closed:
             began = monotonic()
             self._conn = await connect.connect(self.target)
@@ -150,7 +151,7 @@ class Link:
             await conn.close()
 
 
-async def _send(conn: AsyncLink, statements: tuple[Statement[Any], ...], schema: str) -> list[Any]:
+async def _send(conn: AsyncConn, statements: tuple[Statement[Any], ...], schema: str) -> list[Any]:
     if not connect.is_direct(conn):
         return await _send_pooled(conn, statements, schema)
     cursors: list[AsyncCursor[Any]] = []
@@ -165,12 +166,12 @@ async def _send(conn: AsyncLink, statements: tuple[Statement[Any], ...], schema:
 
 
 async def _send_pooled(
-    conn: AsyncLink, statements: tuple[Statement[Any], ...], schema: str
+    conn: AsyncConn, statements: tuple[Statement[Any], ...], schema: str
 ) -> list[Any]:
     """Send a whole transaction, from BEGIN to COMMIT, in one round trip.
 
-    `conn.transaction()` would wait for the answer to each of BEGIN, the statements and COMMIT: while
-    this process does something else in between, rows stay locked and the server connection is taken.
+    `conn.transaction()` would wait for each answer: to BEGIN, the statements and COMMIT. Whenever this
+    process is busy in between, rows would stay locked and the server connection would stay taken.
     """
     cursors: list[AsyncCursor[Any]] = []
     try:
@@ -183,7 +184,7 @@ async def _send_pooled(
                 await cursor.execute(text(statement.name, schema), statement.params, prepare=False)
             await conn.execute("commit")
     except Exception:
-        # After an error, also one of ours, COMMIT was skipped or never sent: the transaction is
+        # After an error, even one of our own, COMMIT was skipped or never sent: the transaction is
         # still open.
         with suppress(psycopg.Error):
             await conn.rollback()

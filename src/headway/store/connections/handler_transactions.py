@@ -1,8 +1,8 @@
 """Connections for handlers whose effects commit together with their verdict (G4).
 
-A handler is lent a connection in an open transaction. What it did, and the statement that settles its
-job, are committed in one; whatever goes wrong before that, the transaction is rolled back and the
-connection is not used again.
+A handler gets a connection in an open transaction. Its effects and the statement that settles its job
+commit together. If anything fails before that, the transaction is rolled back and the connection is not
+used again.
 """
 
 from __future__ import annotations
@@ -21,30 +21,33 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
 from headway.errors import ConfigError
-from headway.store import connect
-from headway.store.connect import AsyncLink, SyncLink, Target
+from headway.store.connections import connect
+from headway.store.connections.connect import AsyncConn, SyncConn, Target
 from headway.store.faults import is_passing
 from headway.store.statement import Statement, text
 
 R = TypeVar("R")
-C = TypeVar("C", bound=AsyncLink | SyncLink)
+C = TypeVar("C", bound=AsyncConn | SyncConn)
 
 _SESSION: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 _PREPARE_AFTER = 5
 _PATIENCE = 35.0
-"""Seconds for what the worker itself asks on these connections, as in link.py."""
+"""Seconds for the worker's own statements on these connections, as in engine_connection.py."""
 _ABOUT = "select pg_is_in_recovery(), pg_backend_pid()"
-# Locks of a handler whose worker is stopped, cut off or dead must not be held for ever: its job has
-# been given to another, who may need them. The rescue ends such transactions by the name of their
-# connection; the server itself does it where nobody comes to the rescue, and where a statement runs on
-# for a client that is gone (not every system can tell).
-_LONGEST_SILENCE = "set idle_in_transaction_session_timeout = '5min'"
-_LOOK_FOR_CLIENT = "set client_connection_check_interval = '2s'"
+# A handler whose worker is stopped, cut off or dead must not hold its locks for ever: its job was given
+# to another worker, which may need them. The rescue ends such transactions by the name of their
+# connection. The server ends them itself if there is no rescue, and if a statement runs on for a client
+# that is gone (not every operating system can detect that).
+_IDLE_TIMEOUT = "set idle_in_transaction_session_timeout = '5min'"
+_CHECK_CLIENT = "set client_connection_check_interval = '2s'"
 
 
 class _Connection(AsyncConnection[TupleRow]):
-    """One that does not lose a cancellation. Before Python 3.12 the driver does, if it comes at the
-    moment of an answer: a handler that timed out would then run on."""
+    """A connection that does not lose a cancellation.
+
+    Before Python 3.12 the driver loses one that arrives together with an answer. A handler that timed out
+    would then run on.
+    """
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         task = asyncio.current_task()
@@ -55,46 +58,46 @@ class _Connection(AsyncConnection[TupleRow]):
         return answer
 
 
-class Lent(ABC, Generic[C]):
-    """A connection in a transaction: to be committed or rolled back, once."""
+class HandlerTransaction(ABC, Generic[C]):
+    """A connection in a transaction, which is committed or rolled back once."""
 
     def __init__(self, conn: C, schema: str, done: Callable[[C | None], None]) -> None:
-        """`done` takes the connection back, or nothing if it is not to be used again."""
+        """`done` takes the connection back, or None if it must not be used again."""
         self.conn = conn
         self._schema = schema
         self._done = done
 
     @abstractmethod
     async def begin(self) -> None:
-        """Opens the transaction."""
+        """Open the transaction."""
 
     @abstractmethod
     async def settle(self, statement: Statement[R]) -> R:
-        """Runs a statement in the transaction."""
+        """Run a statement in the transaction and return its answer."""
 
     @abstractmethod
     async def commit(self) -> None:
-        """Commits, and gives the connection back; when that fails nobody knows what came of it."""
+        """Commit, and give the connection back. If it fails, the outcome is unknown."""
 
     @abstractmethod
     async def rollback(self) -> None:
-        """Ends the transaction without a trace, by ending the connection."""
+        """Roll back by closing the connection."""
 
     def abandon(self, thread: asyncio.Future[Any]) -> None:
-        """The same, while a thread that would not stop still uses it."""
+        """Roll back while a thread that did not stop still uses the connection."""
         connect.cut(self.conn)
         self._done(None)
 
     def _check_open(self) -> None:
         if self.conn.info.transaction_status == TransactionStatus.IDLE:
             raise ConfigError(
-                "the handler ended its transaction itself, so its effects and its success cannot be "
-                "one; leave COMMIT and ROLLBACK to the worker (conn.transaction() makes savepoints)"
+                "the handler ended its transaction itself, so its effects and its success cannot commit "
+                "together; leave COMMIT and ROLLBACK to the worker (conn.transaction() makes savepoints)"
             )
 
 
-class AsyncLent(Lent[AsyncLink]):
-    """For a handler on the loop."""
+class AsyncHandlerTransaction(HandlerTransaction[AsyncConn]):
+    """The transaction of a handler on the loop."""
 
     async def begin(self) -> None:
         self.conn.row_factory = tuple_row
@@ -119,14 +122,14 @@ class AsyncLent(Lent[AsyncLink]):
         self._done(None)
 
 
-class SyncLent(Lent[SyncLink]):
-    """For a handler in a thread; what the worker asks is asked in threads of the transactions' own."""
+class SyncHandlerTransaction(HandlerTransaction[SyncConn]):
+    """The transaction of a handler in a thread. The worker's own statements run in separate threads."""
 
     def __init__(
         self,
-        conn: SyncLink,
+        conn: SyncConn,
         schema: str,
-        done: Callable[[SyncLink | None], None],
+        done: Callable[[SyncConn | None], None],
         threads: ThreadPoolExecutor,
     ) -> None:
         super().__init__(conn, schema, done)
@@ -164,81 +167,87 @@ class SyncLent(Lent[SyncLink]):
             return await _to_its_end(self._threads, call, *args)
 
 
-class Transactions:
-    """At most `most` connections, made when they are needed and kept for the next handler."""
+class HandlerTransactions:
+    """At most `most` connections, opened when they are needed and kept for the next handler."""
 
     def __init__(self, target: Target, most: int) -> None:
         self._target = target
         self._free = asyncio.Semaphore(most)
-        # As many threads as connections: none of them ever waits for one that waits for it.
+        # As many threads as connections, so that threads cannot wait for each other in a circle.
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="headway-transaction")
-        self._idle: list[AsyncLink] = []
-        self._idle_sync: list[SyncLink] = []
-        self._lent = set[AsyncLink | SyncLink]()
+        self._idle: list[AsyncConn] = []
+        self._idle_sync: list[SyncConn] = []
+        self._in_use = set[AsyncConn | SyncConn]()
         self._worker = 0
         self._cuts = 0
-        """How often all connections were given up: those from before are not kept."""
+        """How often all connections were dropped. A connection from before is not kept."""
 
-    async def begin(self, *, sync: bool, worker: int) -> AsyncLent | SyncLent:
-        """A transaction for a handler of this worker, once a connection is free."""
+    async def begin(
+        self, *, sync: bool, worker: int
+    ) -> AsyncHandlerTransaction | SyncHandlerTransaction:
+        """Return a transaction for a handler of this worker, once a connection is free."""
         await self._free.acquire()
         try:
             if worker != self._worker:
-                await self._close_idle()  # they bear the name of a worker that was given up
+                await self._close_idle()  # their name is that of a registration that was lost
                 self._worker = worker
             return await self._begin(sync)
         except BaseException:
             self._free.release()
             raise
 
-    def cut(self, *, lent: bool) -> None:
-        """Give up the connections that are kept, and if `lent` also those that handlers use: they
-        fail."""
+    def cut(self, *, in_use: bool) -> None:
+        """Drop the idle connections. If `in_use`, also cut those of running handlers, which then fail."""
         self._cuts += 1
         for idle in (self._idle, self._idle_sync):
             while idle:
                 idle.pop().pgconn.finish()
-        if lent:
-            for conn in self._lent:
+        if in_use:
+            for conn in self._in_use:
                 connect.cut(conn)
 
     async def close(self) -> None:
-        """Closes what is not lent."""
+        """Close the connections that are not in use."""
         await self._close_idle()
         self._threads.shutdown(wait=False)
 
-    async def _begin(self, sync: bool) -> AsyncLent | SyncLent:
+    async def _begin(self, sync: bool) -> AsyncHandlerTransaction | SyncHandlerTransaction:
         while True:
-            lent, fresh = await (self._connected_sync() if sync else self._connected())
+            transaction, new = await (self._connected_sync() if sync else self._connected())
             try:
-                await lent.begin()
-                return lent
+                await transaction.begin()
+                return transaction
             except BaseException as error:
-                lent.conn.pgconn.finish()
-                self._lent.discard(lent.conn)
-                # One that was kept may have been closed by the server meanwhile.
-                if fresh or not is_passing(error):
+                transaction.conn.pgconn.finish()
+                self._in_use.discard(transaction.conn)
+                # The server may have closed an idle connection meanwhile.
+                if new or not is_passing(error):
                     raise
 
-    async def _connected(self) -> tuple[AsyncLent, bool]:
-        kept = self._idle.pop() if self._idle else None
-        conn = kept or await self._open()
-        return AsyncLent(conn, self._target.schema, self._keeper(conn, self._idle)), kept is None
+    async def _connected(self) -> tuple[AsyncHandlerTransaction, bool]:
+        idle = self._idle.pop() if self._idle else None
+        conn = idle or await self._open()
+        return AsyncHandlerTransaction(
+            conn, self._target.schema, self._give_back(conn, self._idle)
+        ), idle is None
 
-    async def _connected_sync(self) -> tuple[SyncLent, bool]:
-        kept = self._idle_sync.pop() if self._idle_sync else None
-        conn = kept or await self._opened_sync()
-        done = self._keeper(conn, self._idle_sync)
-        return SyncLent(conn, self._target.schema, done, self._threads), kept is None
+    async def _connected_sync(self) -> tuple[SyncHandlerTransaction, bool]:
+        idle = self._idle_sync.pop() if self._idle_sync else None
+        conn = idle or await self._opened_sync()
+        done = self._give_back(conn, self._idle_sync)
+        return SyncHandlerTransaction(conn, self._target.schema, done, self._threads), idle is None
 
-    def _keeper(self, lent: C, idle: list[C]) -> Callable[[C | None], None]:
-        """Takes a connection back among the idle ones, unless its worker was given up meanwhile, or all
-        connections were."""
+    def _give_back(self, used: C, idle: list[C]) -> Callable[[C | None], None]:
+        """Return the function that puts a connection among the idle ones.
+
+        It closes the connection if the worker's registration was lost meanwhile, or if all connections
+        were dropped.
+        """
         made_for = self._worker, self._cuts
-        self._lent.add(lent)
+        self._in_use.add(used)
 
         def done(conn: C | None) -> None:
-            self._lent.discard(lent)
+            self._in_use.discard(used)
             if conn is not None and made_for == (self._worker, self._cuts):
                 idle.append(conn)
             elif conn is not None:
@@ -254,27 +263,27 @@ class Transactions:
             self._idle_sync.pop().close()
 
     def _dsn(self) -> str:
-        # rescue.sql knows them by this name; the server keeps 63 bytes of it.
+        # rescue.sql finds them by this name. The server keeps 63 bytes of it.
         name = f"headway handlers of worker {self._worker} in {self._target.schema}"
         return self._target.named(name[:63]).dsn
 
-    async def _open(self) -> AsyncLink:
+    async def _open(self) -> AsyncConn:
         conn = await _Connection.connect(self._dsn(), **_SESSION)
         try:
             with connect.answer_within(conn, _PATIENCE):
                 await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
                 if _is_direct(await (await conn.execute(_ABOUT)).fetchone(), conn):
-                    await conn.execute(_LONGEST_SILENCE)
+                    await conn.execute(_IDLE_TIMEOUT)
                     with suppress(psycopg.errors.InvalidParameterValue):
-                        await conn.execute(_LOOK_FOR_CLIENT)
+                        await conn.execute(_CHECK_CLIENT)
                     conn.prepare_threshold = _PREPARE_AFTER
         except BaseException:
             await conn.close()
             raise
         return conn
 
-    async def _opened_sync(self) -> SyncLink:
-        opened: list[SyncLink] = []
+    async def _opened_sync(self) -> SyncConn:
+        opened: list[SyncConn] = []
         try:
             await _to_its_end(self._threads, self._open_sync, self._dsn(), opened.append)
         except BaseException:
@@ -283,27 +292,30 @@ class Transactions:
             raise
         return opened[0]
 
-    def _open_sync(self, dsn: str, opened: Callable[[SyncLink], None]) -> None:
+    def _open_sync(self, dsn: str, opened: Callable[[SyncConn], None]) -> None:
         conn: Connection[TupleRow] = Connection.connect(dsn, **_SESSION)
         opened(conn)
         conn.isolation_level = IsolationLevel.READ_COMMITTED
         if _is_direct(conn.execute(_ABOUT).fetchone(), conn):
-            conn.execute(_LONGEST_SILENCE)
+            conn.execute(_IDLE_TIMEOUT)
             with suppress(psycopg.errors.InvalidParameterValue):
-                conn.execute(_LOOK_FOR_CLIENT)
+                conn.execute(_CHECK_CLIENT)
             conn.prepare_threshold = _PREPARE_AFTER
 
 
-def _is_direct(about: TupleRow | None, conn: AsyncLink | SyncLink) -> bool:
-    """Whether no pooler stands in between: through one, nothing of the session is relied on."""
+def _is_direct(about: TupleRow | None, conn: AsyncConn | SyncConn) -> bool:
+    """Return whether there is no pooler in between. Behind one, nothing relies on the session."""
     assert about is not None
     connect.refuse_standby(bool(about[0]))
     return bool(about[1] == conn.info.backend_pid)
 
 
 async def _to_its_end(threads: ThreadPoolExecutor, call: Callable[..., R], *args: Any) -> R:
-    """Calls in a thread. Cancelled, it waits for the thread all the same: whatever comes next must not
-    use the same connection beside it."""
+    """Call in a thread and return the result.
+
+    If cancelled, wait for the thread all the same: the next statement must not use the same connection in
+    parallel.
+    """
     running = asyncio.get_running_loop().run_in_executor(threads, call, *args)
     try:
         return await asyncio.shield(running)

@@ -1,7 +1,7 @@
-"""Which database a connection leads to, so that no job is made where no worker of the app looks.
+"""The identity of the database behind a connection, so that jobs are not made where no worker finds them.
 
-A place is a database of a server; the server is known by the moment it started, which every role may
-read. A copy of a server that runs (a restored backup, a standby that was promoted) is another place.
+A database is identified by its name and the start time of its server, which every role may read. A
+running copy of a server (a restored backup, a promoted standby) has another identity.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Identity:
 
     database: str
     server: str
-    """When it started."""
+    """The start time of the server."""
     address: str
-    """For people: two connections may name one server differently."""
+    """For messages only: two connections may have different addresses of one server."""
 
     def same(self, other: Identity) -> bool:
-        """Return whether both are one database."""
+        """Return whether both are the same database."""
         return (self.database, self.server) == (other.database, other.server)
 
     def __str__(self) -> str:
@@ -36,13 +36,13 @@ NOWHERE = Identity("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """In place of an answer: the connection leads to another place, and nothing was made there."""
+    """Replaces an answer: the connection leads to another database, and nothing was made there."""
 
     found: Identity
 
 
 def read(expected: Identity | None = None) -> Statement[Identity | Elsewhere]:
-    """Return where a connection leads; `Elsewhere` if that is not the place expected."""
+    """Return the identity of a connection's database, or `Elsewhere` if it is not the expected one."""
 
     def found(rows: Sequence[Row]) -> Identity | Elsewhere:
         place = Identity(*rows[0])
@@ -52,21 +52,21 @@ def read(expected: Identity | None = None) -> Statement[Identity | Elsewhere]:
 
 
 def refusal(own: Identity, found: Identity) -> ConfigError:
-    """Return the error for a connection of the caller's that leads elsewhere."""
+    """Return the error for a caller's connection that leads to another database."""
     started = "" if own.database != found.database else " (another server)"
     return ConfigError(
-        f"conn leads to {found}{started}, but the app's database is {own}: no worker of the app would "
-        "find the job; give a connection to the app's database, or set the app's DSN to that one"
+        f"conn leads to {found}{started}, but the app's database is {own}, so no worker of the app would "
+        "find the job; pass a connection to the app's database, or change the app's DSN"
     )
 
 
 def elsewhere(answers: Sequence[object]) -> Identity | None:
-    """Return where the connection led, if that was another place than expected."""
+    """Return the database that was found, if it is not the expected one."""
     return next((each.found for each in answers if isinstance(each, Elsewhere)), None)
 
 
 def answer(place: Identity, rows: Sequence[Row]) -> dict[str, str] | Elsewhere:
-    """Return the holders of unique keys by the ids that were asked for."""
+    """Return {requested id: id of the job that holds its unique key}, or `Elsewhere`."""
     found = Identity(*rows[0][:3])
     if not place.same(found):
         return Elsewhere(found)

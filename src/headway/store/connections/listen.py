@@ -1,9 +1,9 @@
-"""LISTEN on one connection: a hint that there may be news, never a truth.
+"""LISTEN on one connection. A notification is a hint that there may be news, never a fact.
 
-Notifications are lost while a connection is down and never arrive through a transaction pooler,
-which accepts LISTEN without a word. So a listener proves itself: it is called once and waits to hear
-it. Through a pooler the call comes from another connection, because on its own one even a transaction
-pooler lets it through, together with the statement's reply.
+Notifications are lost while a connection is down. They never arrive through a transaction pooler, which
+accepts LISTEN without an error. So a listener tests itself: it sends one notification and waits for it.
+Behind a pooler another connection sends it. On the listener's own connection even a transaction pooler
+passes it on, together with the statement's reply.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from psycopg import sql
 from headway.core.clock import monotonic
 from headway.core.ids import new_nonce
 from headway.errors import DatabaseUnavailable, StandbyRefused
-from headway.store.connect import (
-    AsyncLink,
-    SyncLink,
+from headway.store.connections.answer_limit import SyncAnswerLimit
+from headway.store.connections.connect import (
+    AsyncConn,
+    SyncConn,
     Target,
     answer_within,
     connect,
@@ -28,23 +29,22 @@ from headway.store.connect import (
     is_direct,
 )
 from headway.store.faults import DRIVER_ERRORS, OWN_CUT, translate
-from headway.store.limit import SyncLimit
 
-_HEARS_ITSELF_WITHIN = 2.0
-_TRY_AGAIN = 60.0
-"""Seconds after which a target that was deaf is tried again."""
+_TEST_TIMEOUT = 2.0
+_RETEST_AFTER = 60.0
+"""Seconds after which a target without notifications is tested again."""
 _ANSWERS_WITHIN = 10.0
 _LISTEN = sql.SQL("listen {}")
 _UNLISTEN = "unlisten *"
 _NOTIFY = "select pg_notify(%s, %s)"
 
 
-class Deaf(DatabaseUnavailable):
-    """LISTEN was accepted and nothing is heard: a transaction pooler stands in between."""
+class NotificationsBlocked(DatabaseUnavailable):
+    """The server accepted LISTEN, but no notification arrives: there is a transaction pooler."""
 
 
 class Hearing:
-    """Remembers of a target whether notifications arrive. All who listen to it share this."""
+    """Remembers whether notifications of a target arrive. All listeners of the target share it."""
 
     def __init__(self) -> None:
         self.proven = False
@@ -53,26 +53,26 @@ class Hearing:
 
     @property
     def deaf_for(self) -> float:
-        """Seconds for which a listener is not worth a try; 0 if it is."""
+        """Seconds until another try to listen makes sense; 0 if it does now."""
         return max(self._deaf_until - monotonic(), 0.0)
 
     def prove(self, heard: bool) -> None:
-        """Remembers how a try ended."""
+        """Record the result of a test."""
         self.proven = heard
-        self._deaf_until = 0.0 if heard else monotonic() + _TRY_AGAIN
+        self._deaf_until = 0.0 if heard else monotonic() + _RETEST_AFTER
 
 
 class Listener:
-    """Payloads of one channel, for as long as its connection lasts."""
+    """The payloads of one channel, for as long as its connection lasts."""
 
     def __init__(self, target: Target, channel: str) -> None:
         self._target = target
         self._channel = channel
-        self._conn: AsyncLink | None = None
+        self._conn: AsyncConn | None = None
         self._cut = False
 
     async def open(self) -> None:
-        """Connects and proves that notifications arrive; `Deaf` if they do not."""
+        """Connect. Raise `NotificationsBlocked` if notifications do not arrive."""
         try:
             self._conn, self._cut = await connect(self._target), False
             with answer_within(self._conn, _ANSWERS_WITHIN):
@@ -86,7 +86,7 @@ class Listener:
             raise
 
     async def heard(self) -> AsyncGenerator[str, None]:
-        """Every payload from now on; ends by `DatabaseUnavailable` when the connection does."""
+        """Yield every payload from now on. Raise `DatabaseUnavailable` when the connection ends."""
         assert self._conn is not None, "open() comes first"
         try:
             async with aclosing(self._conn.notifies()) as notifications:
@@ -98,7 +98,7 @@ class Listener:
             raise translate(error) from error
 
     def cut(self) -> None:
-        """Ends the connection for whoever listens."""
+        """End the connection. `heard` then raises `DatabaseUnavailable`."""
         if self._conn is not None:
             self._cut = True
             cut(self._conn)
@@ -108,26 +108,26 @@ class Listener:
         if conn is not None:
             await conn.close()
 
-    async def _prove(self, conn: AsyncLink) -> None:
+    async def _prove(self, conn: AsyncConn) -> None:
         nonce = f"hello {new_nonce()}"
         async with AsyncExitStack() as stack:
             caller = conn
             if not is_direct(conn):
                 caller = await stack.enter_async_context(await connect(self._target))
             await caller.execute(_NOTIFY, (self._channel, nonce))
-        async with aclosing(conn.notifies(timeout=_HEARS_ITSELF_WITHIN)) as notifications:
+        async with aclosing(conn.notifies(timeout=_TEST_TIMEOUT)) as notifications:
             async for notification in notifications:
                 if notification.payload == nonce:
                     return
-        await conn.execute(_UNLISTEN)  # as far as the pooler gives us the same server connection
-        raise Deaf(
-            "LISTEN was accepted but nothing is heard, as behind a transaction pooler; "
+        await conn.execute(_UNLISTEN)  # works if the pooler gives us the same server connection
+        raise NotificationsBlocked(
+            "the server accepted LISTEN but no notification arrives, as behind a transaction pooler; "
             "polling instead"
         )
 
 
 class SyncListener:
-    """Waits for news in a thread: until a notification, or until it is time to poll."""
+    """Waits in a thread until a notification arrives or it is time to poll."""
 
     def __init__(
         self,
@@ -136,18 +136,18 @@ class SyncListener:
         hearing: Hearing | None = None,
         within: float | None = None,
     ) -> None:
-        """`within` are the seconds that opening may take."""
+        """`within` is how many seconds opening may take."""
         self._target = target
         self._channel = channel
         self._hearing = Hearing() if hearing is None else hearing
         self._within = _ANSWERS_WITHIN if within is None else min(within, _ANSWERS_WITHIN)
-        self._conn: SyncLink | None = None
+        self._conn: SyncConn | None = None
 
     def __enter__(self) -> SyncListener:
         if self._channel is not None and not self._hearing.deaf_for:
             try:
                 self._conn = connect_sync(self._target, self._within)
-                with SyncLimit(self._conn, self._within):
+                with SyncAnswerLimit(self._conn, self._within):
                     self._conn.execute(_LISTEN.format(sql.Identifier(self._channel)))
                     if not self._hearing.proven:
                         self._prove(self._conn, self._channel)
@@ -160,16 +160,16 @@ class SyncListener:
 
     @property
     def hears(self) -> bool:
-        """Whether anything can be heard."""
+        """Whether notifications can arrive."""
         return self._conn is not None
 
-    def wait(self, payload: str, tries: int, most: float | None) -> None:
-        """Returns when `payload` was heard, or when it is time to look."""
+    def wait_sync(self, payload: str, tries: int, most: float | None) -> None:
+        """Return when `payload` has arrived, or when it is time to poll."""
         seconds = patience(self.hears, tries)
         self.wait_until(payload.__eq__, seconds if most is None else min(seconds, most))
 
     def wait_until(self, wanted: Callable[[str], bool], seconds: float) -> None:
-        """Returns when something wanted was heard, or after so long."""
+        """Return when a wanted payload has arrived, or after `seconds`."""
         if self._conn is None:
             time.sleep(seconds)
             return
@@ -181,17 +181,20 @@ class SyncListener:
         except DRIVER_ERRORS:
             self._deafen()
 
-    def _prove(self, conn: SyncLink, channel: str) -> None:
+    def _prove(self, conn: SyncConn, channel: str) -> None:
         nonce = f"hello {new_nonce()}"
-        within = min(_HEARS_ITSELF_WITHIN, self._within)
-        with connect_sync(self._target, self._within) as caller, SyncLimit(caller, self._within):
+        within = min(_TEST_TIMEOUT, self._within)
+        with (
+            connect_sync(self._target, self._within) as caller,
+            SyncAnswerLimit(caller, self._within),
+        ):
             caller.execute(_NOTIFY, (channel, nonce))
         with closing(conn.notifies(timeout=within)) as notifications:
             for notification in notifications:
                 if notification.payload == nonce:
                     self._hearing.prove(True)
                     return
-        if within == _HEARS_ITSELF_WITHIN:  # a caller in a hurry proves nothing
+        if within == _TEST_TIMEOUT:  # a shorter test proves nothing
             self._hearing.prove(False)
         conn.execute(_UNLISTEN)
         self._deafen()
@@ -203,10 +206,10 @@ class SyncListener:
 
 
 def patience(hears: bool, tries: int) -> float:
-    """How long to wait for the end of a job before looking again, by how often one has looked.
+    """Return how long to wait for the end of a job before the next poll, after `tries` polls.
 
-    Where the end will be heard of, two quick looks cover a settling that was under way when the wait
-    began and did not see it; after that only a notification lost with its connection is left.
+    With notifications, two quick polls cover a settling that began before the wait and did not see it.
+    After that, only a notification that was lost with its connection can be missing.
     """
     if hears:
         return (0.02, 0.2)[tries] if tries < 2 else 2.0

@@ -1,4 +1,4 @@
-"""The warning for a sync call inside a running event loop: it holds up everything on that loop."""
+"""The warning for a sync call inside a running event loop, which blocks that loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 
 
 def warn_if_on_loop() -> None:
-    """Warn once per place if this thread runs an event loop."""
+    """Warn, once per calling line, if this thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -18,10 +18,10 @@ def warn_if_on_loop() -> None:
     if caller is None:
         return
     twin = called.removesuffix("_sync")
-    instead = f"await {twin}(...)" if twin != called else "use the async way (`async with`)"
+    instead = f"await {twin}(...)" if twin != called else "use the async form (`async with`)"
     warnings.warn_explicit(
-        f"{called} was called inside a running event loop, and holds it up until the database has "
-        f"answered; {instead} instead",
+        f"{called} was called inside a running event loop and blocks it until the database answers; "
+        f"{instead} instead",
         RuntimeWarning,
         caller.f_code.co_filename,
         caller.f_lineno,

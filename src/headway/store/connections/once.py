@@ -1,11 +1,11 @@
-"""One statement on a connection that exists only for it; for threads that must not share any."""
+"""Runs one statement on a connection of its own, for threads that must not share a connection."""
 
 from __future__ import annotations
 
 import threading
 from typing import TypeVar
 
-from headway.store.connect import CLIENT_TRANSACTION, Target, connect_sync, cut
+from headway.store.connections.connect import CLIENT_TRANSACTION, Target, connect_sync, cut
 from headway.store.faults import DRIVER_ERRORS, translate
 from headway.store.statement import Statement, text
 
@@ -13,9 +13,9 @@ R = TypeVar("R")
 
 
 def run_once(target: Target, statement: Statement[R], within: float) -> R:
-    """Return the statement's answer. Blocks while it connects, and for `within` seconds after that.
+    """Return the statement's answer. Block while connecting, and then for at most `within` seconds.
 
-    Raise DatabaseUnavailable or another of the errors of `store/faults.py` if there is none.
+    Raise DatabaseUnavailable, or another error of `store/faults.py`, if there is no answer.
     """
     try:
         with connect_sync(target) as conn:

@@ -1,10 +1,10 @@
 """One value for each event loop, closed with its loop.
 
-An app may see several loops, one after the other (tests, `asyncio.run` called twice) or at once (in
-threads). A value refers to its loop by its tasks and timers, so a weak reference to the loop would keep
-nothing from leaking. Instead the end of the loop closes the value: `asyncio.run` and its like close the
-asynchronous generators of a loop, and each value has one. A loop that was closed without that is
-noticed at the next use.
+An app may see several loops, one after the other (tests, `asyncio.run` called twice) or in parallel (in
+threads). A value refers to its loop through tasks and timers, so a weak reference to the loop would not
+prevent a leak. Instead, the end of the loop closes the value: `asyncio.run` closes the asynchronous
+generators of a loop, and each value has one. A loop that was closed without that is noticed at the next
+use.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """Values by the event loop that they live on."""
+    """Values by their event loop."""
 
     def __init__(self, close: Callable[[T], Awaitable[None]], drop: Callable[[T], None]) -> None:
-        """`close` ends a value on its loop, `drop` one whose loop is closed already."""
+        """`close` ends a value on its loop. `drop` ends one whose loop is already closed."""
         self._close = close
         self._drop = drop
         self._kept: dict[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None, None]]] = {}

@@ -1,8 +1,8 @@
-"""Connections for user code: what pools share, and the pool of an event loop.
+"""Connections for user code: the base of both pools, and the pool of an event loop.
 
-A caller without an idle connection makes one itself, so the driver's own error reaches the caller. While
-the server is away one caller at a time tries to connect, at most once per second, and the others wait
-for the outcome. The pool does nothing in the background, apart from closing what stays idle.
+A caller that finds no idle connection opens one itself, so it receives the driver's own error. While the
+server is unreachable, one caller at a time tries to connect, at most once per second, and the others wait
+for the outcome. The pool does nothing in the background, except that it closes idle connections.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from psycopg.pq import TransactionStatus
 
 from headway.core.clock import monotonic
 from headway.errors import StandbyRefused
-from headway.store.connect import (
+from headway.store.connections.answer_limit import AsyncAnswerLimit, NoAnswer
+from headway.store.connections.connect import (
     CLIENT_SESSION,
     CLIENT_TRANSACTION,
-    AsyncLink,
-    SyncLink,
+    AsyncConn,
+    SyncConn,
     Target,
     refuse_standby,
 )
 from headway.store.faults import DRIVER_ERRORS, is_passing
-from headway.store.limit import AsyncLimit, NoAnswer
 
-C = TypeVar("C", AsyncLink, SyncLink)
+C = TypeVar("C", AsyncConn, SyncConn)
 Backend = tuple[int, float]
-"""A server process: its number and the second of its start. The number alone may be another's after
-a failover."""
+"""A server process: its pid and the second of its start. After a failover, another process may have the
+same pid."""
 
 _PAUSES = (0.1, 0.2, 0.5, 1.0)
-"""Seconds between attempts to connect while the server is away; the last one repeats."""
+"""Seconds between attempts to connect while the server is unreachable. The last one repeats."""
 CONNECT_WITHIN = 5.0
 AT_LEAST = 1.0
-"""Seconds that an attempt gets even if the caller's time is up."""
+"""Seconds that an attempt gets even after the caller's deadline."""
 _IDLE_FOR = 600.0
 _USED_FOR = 3600.0
 PREPARE_AFTER = 3
@@ -57,22 +57,23 @@ cross join lateral pg_stat_get_activity(s.pid) a
 where extract(epoch from a.backend_start)::float8 = s.started
 """
 LOCK_WITHIN = 10.0
-"""Seconds for which the lock of a stranger's transaction is waited for."""
+"""Seconds that a statement waits for a lock of another transaction."""
 SESSION_LOCKS = "select set_config('lock_timeout', %s, false)"
 TRANSACTION_LOCKS = "select set_config('lock_timeout', %s, true)"
 
 
 class NoneFree(psycopg.OperationalError):
-    """All connections of the pool were in use for as long as the caller could wait."""
+    """All connections of the pool were in use until the caller's deadline."""
 
     def __init__(self, size: int) -> None:
         super().__init__(
-            f"all {size} connections of the pool are in use; raise pool_size, or enqueue less in parallel"
+            f"all {size} connections of the pool are in use; raise pool_size, or make fewer calls in "
+            "parallel"
         )
 
 
 @dataclass(slots=True)
-class Kept(Generic[C]):
+class Pooled(Generic[C]):
     """A connection of the pool."""
 
     conn: C
@@ -81,14 +82,14 @@ class Kept(Generic[C]):
 
 
 class Pool(Generic[C]):
-    """What both pools share: the idle connections, and the outage while the server is away."""
+    """The part that both pools share: idle connections, and the outage while the server is down."""
 
     def __init__(self, target: Target, size: int) -> None:
         self._dsn = target.dsn
         self._size = size
         given = conninfo_to_dict(target.dsn).get("connect_timeout")
         self._connect_within = float(given or CONNECT_WITHIN)
-        self._idle: deque[Kept[C]] = deque()
+        self._idle: deque[Pooled[C]] = deque()
         self._closed = False
         self._outage: BaseException | None = None
         self._failed = 0
@@ -102,75 +103,75 @@ class Pool(Generic[C]):
 
     @property
     def idle(self) -> int:
-        """How many connections wait for their next use."""
+        """How many connections are idle."""
         return len(self._idle)
 
     @property
     def _away(self) -> bool:
         return self._outage is not None
 
-    def tend(self) -> None:
-        """Closes connections that nobody used for a while."""
+    def maintain(self) -> None:
+        """Close connections that have been idle for a while."""
         self._end_idle(monotonic() - _IDLE_FOR)
 
     def broke(self, conn: C | None) -> None:
-        """Closes every idle connection, because `conn` met a fault.
+        """Close every idle connection, because `conn` had a fault.
 
-        Its server process may be stopped with the request in its socket. It must not carry that out
-        when it wakes, long after the repetition: it is ended before that (`end_silent`).
+        Its server process may be stopped with the request in its socket. When it wakes, long after the
+        repetition, it must not run the request. So `end_silent` ends it before the repetition.
         """
         self._end_idle(monotonic())
         if conn is not None and conn.closed and (who := self._who.get(conn)) is not None:
             self.silent.append(who)
 
     def is_direct(self, conn: C) -> bool:
-        """Return whether no pooler stands in between."""
+        """Return whether there is no pooler in between."""
         return conn in self._who
 
     def _silent_ones(self, conn: C) -> tuple[list[int], list[float]] | None:
-        """Those to end, if this connection can: through a pooler nobody knows which server it is on."""
+        """Return the processes to end, or None behind a pooler: its server may be another one."""
         if conn not in self._who:
             return None
         silent, self.silent = self.silent, []
         return [pid for pid, _ in silent], [started for _, started in silent]
 
     def end(self) -> None:
-        """Closes the pool, and each connection in use once it is given back."""
+        """Close the pool, and each connection in use once it is given back."""
         self._closed = True
         self._end_idle(monotonic())
 
     def _end_idle(self, before: float) -> None:
         while self._idle:
             try:
-                kept = self._idle.popleft()
+                pooled = self._idle.popleft()
             except IndexError:  # another thread took it
                 return
-            if kept.idle_since > before:
-                self._idle.appendleft(kept)
+            if pooled.idle_since > before:
+                self._idle.appendleft(pooled)
                 return
-            kept.conn.pgconn.finish()
+            pooled.conn.pgconn.finish()
 
-    def _idle_one(self) -> Kept[C] | None:
+    def _idle_one(self) -> Pooled[C] | None:
         while self._idle:
             try:
-                kept = self._idle.pop()
+                pooled = self._idle.pop()
             except IndexError:
                 return None
-            if not kept.conn.closed:
-                return kept
+            if not pooled.conn.closed:
+                return pooled
         return None
 
-    def _keep(self, kept: Kept[C]) -> None:
-        conn, now = kept.conn, monotonic()
+    def _give_back(self, pooled: Pooled[C]) -> None:
+        conn, now = pooled.conn, monotonic()
         sound = not conn.closed and conn.pgconn.transaction_status == TransactionStatus.IDLE
-        if self._closed or not sound or now - kept.made_at > _USED_FOR:
+        if self._closed or not sound or now - pooled.made_at > _USED_FOR:
             conn.pgconn.finish()
             return
-        kept.idle_since = now
-        self._idle.append(kept)
+        pooled.idle_since = now
+        self._idle.append(pooled)
 
     def _met(self, error: BaseException) -> None:
-        """Begins an outage, or goes on with it. Raises an error that will not pass."""
+        """Record an outage, or a further failure of it. Raise the error if it is lasting."""
         lasting = isinstance(error, StandbyRefused) and not self.verified
         if lasting or not (isinstance(error, StandbyRefused) or is_passing(error)):
             raise error
@@ -178,9 +179,9 @@ class Pool(Generic[C]):
         self._next_at = monotonic() + _PAUSES[min(self._failed, len(_PAUSES) - 1)]
         self._failed += 1
 
-    def _reached(self, conn: C) -> Kept[C]:
+    def _reached(self, conn: C) -> Pooled[C]:
         self._outage, self._failed = None, 0
-        return Kept(conn, monotonic())
+        return Pooled(conn, monotonic())
 
     @property
     def _lock_timeout(self) -> list[str]:
@@ -194,7 +195,7 @@ class Pool(Generic[C]):
         return {"autocommit": True, "prepare_threshold": None, "connect_timeout": within}
 
 
-class AsyncPool(Pool[AsyncLink]):
+class AsyncPool(Pool[AsyncConn]):
     """The connections of one event loop."""
 
     def __init__(self, target: Target, size: int) -> None:
@@ -204,31 +205,31 @@ class AsyncPool(Pool[AsyncLink]):
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def connection(self, until: float | None = None) -> AsyncGenerator[AsyncLink, None]:
-        """Lend a connection. Raise the driver's error if there is none by `until`."""
-        kept = await self._take(monotonic() + CONNECT_WITHIN if until is None else until)
+    async def connection(self, until: float | None = None) -> AsyncGenerator[AsyncConn, None]:
+        """Provide a connection. Raise the driver's error if there is none by `until`."""
+        pooled = await self._take(monotonic() + CONNECT_WITHIN if until is None else until)
         try:
-            yield kept.conn
+            yield pooled.conn
         finally:
-            self._keep(kept)
+            self._give_back(pooled)
             self._room.release()
             if self._timer is None and self._idle:
-                self._timer = asyncio.get_running_loop().call_later(_IDLE_FOR, self._tend_again)
+                self._timer = asyncio.get_running_loop().call_later(_IDLE_FOR, self._maintain_again)
 
     async def close(self) -> None:
-        """Closes every connection that is not in use."""
+        """Close every connection that is not in use."""
         self.end()
         if self._timer is not None:
             self._timer.cancel()
 
-    async def end_silent(self, conn: AsyncLink) -> None:
-        """Ends server processes that may still carry out what is about to be repeated."""
+    async def end_silent(self, conn: AsyncConn) -> None:
+        """End server processes that may still run the request that is about to be repeated."""
         if (silent := self._silent_ones(conn)) is not None:
             await conn.execute(END, silent)
 
     @asynccontextmanager
-    async def transaction(self, conn: AsyncLink) -> AsyncGenerator[None, None]:
-        """A transaction with our settings: through a pooler nothing of the session holds."""
+    async def transaction(self, conn: AsyncConn) -> AsyncGenerator[None, None]:
+        """Open a transaction with our settings: a pooler does not keep those of a session."""
         await conn.execute(CLIENT_TRANSACTION)
         try:
             await conn.execute(TRANSACTION_LOCKS, self._lock_timeout)
@@ -239,13 +240,13 @@ class AsyncPool(Pool[AsyncLink]):
             raise
         await conn.commit()
 
-    def _tend_again(self) -> None:
+    def _maintain_again(self) -> None:
         self._timer = None
-        self.tend()
+        self.maintain()
         if self._idle:
-            self._timer = asyncio.get_running_loop().call_later(_IDLE_FOR, self._tend_again)
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_FOR, self._maintain_again)
 
-    async def _take(self, until: float) -> Kept[AsyncLink]:
+    async def _take(self, until: float) -> Pooled[AsyncConn]:
         if self._room.locked():
             try:
                 async with asyncio.timeout(max(until - monotonic(), 0)):
@@ -260,7 +261,7 @@ class AsyncPool(Pool[AsyncLink]):
             self._room.release()
             raise
 
-    async def _new(self, until: float) -> Kept[AsyncLink]:
+    async def _new(self, until: float) -> Pooled[AsyncConn]:
         left = max(until - monotonic(), AT_LEAST)
         try:
             async with asyncio.timeout(left):
@@ -268,37 +269,37 @@ class AsyncPool(Pool[AsyncLink]):
         except TimeoutError:
             raise self._outage or NoAnswer(left) from None
 
-    async def _reach(self, until: float) -> Kept[AsyncLink]:
+    async def _reach(self, until: float) -> Pooled[AsyncConn]:
         while True:
             if self._outage is None:
-                kept = await self._attempt(until)
+                pooled = await self._attempt(until)
             else:
                 async with self._turn:
                     if not self._away:
                         continue
                     await asyncio.sleep(max(self._next_at - monotonic(), 0))
-                    kept = await self._attempt(until)
-            if kept is not None:
-                return kept
+                    pooled = await self._attempt(until)
+            if pooled is not None:
+                return pooled
 
-    async def _attempt(self, until: float) -> Kept[AsyncLink] | None:
+    async def _attempt(self, until: float) -> Pooled[AsyncConn] | None:
         try:
             return self._reached(await self._connect(until))
         except (*DRIVER_ERRORS, StandbyRefused) as error:
             self._met(error)
             return None
 
-    async def _connect(self, until: float) -> AsyncLink:
+    async def _connect(self, until: float) -> AsyncConn:
         conn = await AsyncConnection.connect(self._dsn, **self._options(until))
         try:
-            with AsyncLimit(conn, self._left(until)):
+            with AsyncAnswerLimit(conn, self._left(until)):
                 row = await (await conn.execute(ABOUT)).fetchone()
                 assert row is not None
                 refuse_standby(row[0])
-                # Each statement of a transaction must see what committed before it (withdraw.sql
-                # relies on it), whatever the default of the database is.
+                # Each statement of a transaction must see everything that committed before it
+                # (withdraw.sql relies on it), whatever the default of the database.
                 await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
-                # Nothing of the session is relied on through a pooler (see connect.py).
+                # Behind a pooler nothing relies on the session (see connect.py).
                 if row[1] == conn.info.backend_pid:
                     self._who[conn] = row[1], row[2]
                     await conn.execute(CLIENT_SESSION)

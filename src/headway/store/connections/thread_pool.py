@@ -1,4 +1,4 @@
-"""Connections for user code in threads: the pool that threads share. See pool.py."""
+"""The pool that threads of user code share. See pool.py."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from psycopg import Connection, IsolationLevel
 
 from headway.core.clock import monotonic
 from headway.errors import StandbyRefused
-from headway.store.connect import (
+from headway.store.connections.answer_limit import SyncAnswerLimit, maintain
+from headway.store.connections.connect import (
     CLIENT_SESSION,
     CLIENT_TRANSACTION,
-    SyncLink,
+    SyncConn,
     Target,
     refuse_standby,
 )
-from headway.store.faults import DRIVER_ERRORS
-from headway.store.limit import SyncLimit, tend
-from headway.store.pool import (
+from headway.store.connections.pool import (
     ABOUT,
     AT_LEAST,
     CONNECT_WITHIN,
@@ -29,37 +28,38 @@ from headway.store.pool import (
     PREPARE_AFTER,
     SESSION_LOCKS,
     TRANSACTION_LOCKS,
-    Kept,
     NoneFree,
     Pool,
+    Pooled,
 )
+from headway.store.faults import DRIVER_ERRORS
 
 
-class SyncPool(Pool[SyncLink]):
+class SyncPool(Pool[SyncConn]):
     """The connections that threads share."""
 
     def __init__(self, target: Target, size: int) -> None:
         super().__init__(target, size)
         self._room = threading.Semaphore(size)
         self._turn = threading.Lock()
-        tend(self)
+        maintain(self)
 
     @contextmanager
-    def connection(self, until: float | None = None) -> Generator[SyncLink, None, None]:
-        """As `AsyncPool.connection`."""
-        kept = self._take(monotonic() + CONNECT_WITHIN if until is None else until)
+    def connection(self, until: float | None = None) -> Generator[SyncConn, None, None]:
+        """Provide a connection, like `AsyncPool.connection`."""
+        pooled = self._take(monotonic() + CONNECT_WITHIN if until is None else until)
         try:
-            yield kept.conn
+            yield pooled.conn
         finally:
-            self._keep(kept)
+            self._give_back(pooled)
             self._room.release()
 
-    def end_silent(self, conn: SyncLink) -> None:
-        """As `AsyncPool.end_silent`."""
+    def end_silent(self, conn: SyncConn) -> None:
+        """End silent server processes, like `AsyncPool.end_silent`."""
         if (silent := self._silent_ones(conn)) is not None:
             conn.execute(END, silent)
 
-    def _take(self, until: float) -> Kept[SyncLink]:
+    def _take(self, until: float) -> Pooled[SyncConn]:
         if not self._room.acquire(timeout=max(until - monotonic(), 0)):
             raise self._outage or NoneFree(self._size)
         try:
@@ -69,8 +69,8 @@ class SyncPool(Pool[SyncLink]):
             raise
 
     @contextmanager
-    def transaction(self, conn: SyncLink) -> Generator[None, None, None]:
-        """A transaction with our settings: through a pooler nothing of the session holds."""
+    def transaction(self, conn: SyncConn) -> Generator[None, None, None]:
+        """Open a transaction with our settings: a pooler does not keep those of a session."""
         conn.execute(CLIENT_TRANSACTION)
         try:
             conn.execute(TRANSACTION_LOCKS, self._lock_timeout)
@@ -81,12 +81,12 @@ class SyncPool(Pool[SyncLink]):
             raise
         conn.commit()
 
-    def _reach(self, until: float) -> Kept[SyncLink]:
+    def _reach(self, until: float) -> Pooled[SyncConn]:
         until = max(until, monotonic() + AT_LEAST)
         while True:
             outage = self._outage
             if outage is None:
-                kept = self._attempt(until)
+                pooled = self._attempt(until)
             else:
                 if not self._turn.acquire(timeout=max(until - monotonic(), 0)):
                     raise outage
@@ -97,23 +97,23 @@ class SyncPool(Pool[SyncLink]):
                     time.sleep(max(min(left, pause), 0))
                     if left <= max(pause, 0):
                         raise self._outage
-                    kept = self._attempt(until)
+                    pooled = self._attempt(until)
                 finally:
                     self._turn.release()
-            if kept is not None:
-                return kept
+            if pooled is not None:
+                return pooled
 
-    def _attempt(self, until: float) -> Kept[SyncLink] | None:
+    def _attempt(self, until: float) -> Pooled[SyncConn] | None:
         try:
             return self._reached(self._connect(until))
         except (*DRIVER_ERRORS, StandbyRefused) as error:
             self._met(error)
             return None
 
-    def _connect(self, until: float) -> SyncLink:
+    def _connect(self, until: float) -> SyncConn:
         conn = Connection.connect(self._dsn, **self._options(until))
         try:
-            with SyncLimit(conn, self._left(until)):
+            with SyncAnswerLimit(conn, self._left(until)):
                 row = conn.execute(ABOUT).fetchone()
                 assert row is not None
                 refuse_standby(row[0])

@@ -1,4 +1,4 @@
-"""Changes of all jobs that wait in a queue, as statements and as the script that repeats them."""
+"""Statements that change all waiting jobs of a queue, and the script that repeats them."""
 
 from __future__ import annotations
 
@@ -6,44 +6,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from headway.core.state import State
-from headway.store.connect import Target
-from headway.store.jobs import Moment
+from headway.core.info import WaitingCount
+from headway.store.connections.connect import Target
+from headway.store.rows import label
 from headway.store.scripts import Script
 from headway.store.statement import Row, Statement, count
+from headway.store.statements.jobs import Moment
 
 _FIRST = UUID(int=0)
 _PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """How many jobs of a task wait in a queue, in one state."""
-
-    task: str
-    state: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Portion:
-    """What one statement changed of the rows that it walked."""
+    """The result of one statement that walked some rows."""
 
     changed: int
     meant: int
-    """Those that it was about: more than were changed if some were changing hands."""
+    """The rows that it was to change. More than `changed` if some were locked."""
     last: UUID | None
-    """The last row walked; none at the end of the table."""
+    """The last row walked, or None at the end of the table."""
     before: Moment
-    """The moment at which all of it began."""
+    """The moment at which the first statement ran."""
 
 
 Change = Callable[[UUID, Moment], Statement[Portion]]
-"""Makes the statement that goes on behind a row, for jobs made before a moment."""
+"""Builds the statement that continues after a row, for jobs made before a moment."""
 
 
 def purge(target: Target, queue: str, task: str | None, now: Moment) -> Change:
-    """Cancels what waits in a queue."""
+    """Cancel the waiting jobs of a queue."""
 
     def change(after: UUID, before: Moment) -> Statement[Portion]:
         params = {
@@ -61,7 +53,7 @@ def purge(target: Target, queue: str, task: str | None, now: Moment) -> Change:
 
 
 def transfer(target: Target, queue: str, to: str, task: str | None, now: Moment) -> Change:
-    """Has what waits in a queue wait in another."""
+    """Move the waiting jobs of a queue to another."""
 
     def change(after: UUID, before: Moment) -> Statement[Portion]:
         params = {
@@ -101,14 +93,14 @@ def throughout(change: Change, told: Callable[[int], None] | None = None) -> Scr
     return changed
 
 
-def parked(queue: str, task: str | None) -> Statement[list[Parked]]:
-    """What waits in a queue."""
+def waiting(queue: str, task: str | None) -> Statement[list[WaitingCount]]:
+    """Count the jobs that wait in a queue, by task and state."""
     params = {"queue": queue, "task": task}
-    return Statement("reads/parked", params, _parked)
+    return Statement("reads/waiting_counts", params, _waiting)
 
 
 def busy(queue: str) -> Statement[int]:
-    """How many jobs of a queue run."""
+    """Count the running jobs of a queue."""
     return Statement("reads/busy", {"queue": queue}, count)
 
 
@@ -116,5 +108,5 @@ def _portion(rows: Sequence[Row]) -> Portion:
     return Portion(*rows[0][:4])
 
 
-def _parked(rows: Sequence[Row]) -> list[Parked]:
-    return [Parked(task, State(state).label, number) for task, state, number in rows]
+def _waiting(rows: Sequence[Row]) -> list[WaitingCount]:
+    return [WaitingCount(task, label(state), number) for task, state, number in rows]

@@ -1,70 +1,29 @@
-"""Pauses and limits of queues, tasks and keys, as statements."""
+"""Statements about pauses and limits of queues, tasks and keys."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from headway.core import codec
 from headway.core.definition import Definition
+from headway.core.info import Control, ControlKind
 from headway.core.limits import Limit
-from headway.store.connect import Target
-from headway.store.jobs import Moment
-from headway.store.statement import Row, Statement, count, exists
-
-Kind = Literal["queue", "task", "keys", "key"]
-"""What something is said of: a queue, a handler, each key of a handler, or one key."""
+from headway.store.connections.connect import Target
+from headway.store.rows import control as read_row
+from headway.store.statement import Statement, count, exists
+from headway.store.statements.jobs import Moment
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRow:
-    """What is said of a queue, a task, each key of a task, or one key: a pause, limits, or both."""
-
-    kind: Kind
-    name: str
-    paused: bool
-    paused_for: float | None
-    """Seconds until a pause ends by itself; none if someone has to resume it."""
-    concurrency: int | None
-    rate: float | None
-    """Starts per second."""
-    burst: int | None
-    paused_at: datetime | None
-    paused_until: datetime | None
-    paused_by: str | None
-    pause_reason: str | None
-    declared: dict[str, Any] | None
-    """The limits that the code declares."""
-    changed_at: datetime | None
-    """When someone set other limits than those."""
-    changed_by: str | None
-
-    @classmethod
-    def of(cls, row: Row) -> ControlRow:
-        facts: list[Any] = [*row]
-        facts[11] = None if facts[11] is None else codec.decode(facts[11])
-        return cls(*facts)
-
-    @property
-    def limited(self) -> bool:
-        return self.concurrency is not None or self.rate is not None
-
-    @property
-    def says_something(self) -> bool:
-        """Not what is left of a pause that is over."""
-        return self.paused or self.limited or bool(self.declared or self.changed_at)
-
-
-def first_end(controls: Iterable[ControlRow]) -> float | None:
-    """Seconds until the first of their pauses ends by itself; none if none does."""
+def first_end(controls: Iterable[Control]) -> float | None:
+    """Return the seconds until the first of these pauses ends by itself, or None."""
     ends = [row.paused_for for row in controls if row.paused and row.paused_for is not None]
     return min(ends, default=None)
 
 
 class LockedLimit(NamedTuple):
-    """A limit that this transaction has to itself."""
+    """A limit that this transaction has locked."""
 
     kind: str
     name: str
@@ -73,10 +32,10 @@ class LockedLimit(NamedTuple):
     spent_for: float
     """Seconds until all its tokens are earned again."""
     room: int | None = None
-    """How many more may run at least, where that was asked and is limited."""
+    """How many more jobs may run, at least. None if it was not counted, or is not limited."""
 
     def token_in(self, taken: int) -> float | None:
-        """In how many seconds there is a token, once so many more were taken; none without a rate."""
+        """Return the seconds until the next token after `taken` more starts. None without a rate."""
         if self.rate is None or self.burst is None:
             return None
         return max(0.0, self.spent_for + (taken - self.burst + 1) / self.rate)
@@ -84,7 +43,7 @@ class LockedLimit(NamedTuple):
 
 def pause(
     target: Target,
-    kind: Kind,
+    kind: ControlKind,
     name: str,
     *,
     by: str | None,
@@ -92,7 +51,7 @@ def pause(
     until: datetime | float | None,
     now: Moment,
 ) -> Statement[datetime]:
-    """Stops claims of it, for good or until a moment (or for so many seconds); since when."""
+    """Pause it, without an end, until a moment, or for some seconds. Return when the pause began."""
     params = {
         "kind": kind,
         "name": name,
@@ -106,24 +65,23 @@ def pause(
     return Statement("writes/pause", params, lambda rows: rows[0][0])
 
 
-def resume(target: Target, kind: Kind, name: str, now: Moment) -> Statement[bool]:
-    """Opens it; false if it was not paused."""
+def resume(target: Target, kind: ControlKind, name: str, now: Moment) -> Statement[bool]:
+    """End a pause. Return false if it was not paused."""
     params = {"kind": kind, "name": name, "channel": target.work_channel, "now": now}
     return Statement("writes/resume", params, lambda rows: bool(rows and rows[0][0]))
 
 
-def read(now: Moment) -> Statement[list[ControlRow]]:
-    """Every pause and limit there is."""
-    return Statement(
-        "reads/controls", {"now": now}, lambda rows: [ControlRow.of(row) for row in rows]
-    )
+def read(now: Moment) -> Statement[list[Control]]:
+    """Return every pause and limit."""
+    return Statement("reads/controls", {"now": now}, lambda rows: [read_row(row) for row in rows])
 
 
 def lock(
     queues: Collection[str], tasks: Collection[str], now: Moment, *, counting: bool = False
 ) -> Statement[list[LockedLimit]]:
-    """Before a claim, in the same round trip: those of these limits that nobody else has. Once more, with
-    `counting`: how much room there is under them."""
+    """Lock limits before a claim, in the same round trip. Return those that no other claim has locked.
+
+    Run again with `counting`, it also returns the room under them."""
     params = {
         "counting": counting,
         "queues": codec.encode_document(list(queues)),
@@ -134,9 +92,9 @@ def lock(
 
 
 def set_limit(
-    target: Target, kind: Kind, name: str, limit: Limit | None, by: str | None, now: Moment
+    target: Target, kind: ControlKind, name: str, limit: Limit | None, by: str | None, now: Moment
 ) -> Statement[bool]:
-    """Sets what a person wants the limits to be; none for none at all."""
+    """Set the limits that a person wants. None removes a limit."""
     params = {
         "kind": kind,
         "name": name,
@@ -148,14 +106,14 @@ def set_limit(
     return Statement("writes/set_limit", params, exists)
 
 
-def reset_limit(target: Target, kind: Kind, name: str) -> Statement[bool]:
-    """Back to the limits that the code declares; false if nobody had changed them."""
+def reset_limit(target: Target, kind: ControlKind, name: str) -> Statement[bool]:
+    """Restore the limits that the code declares. Return false if nobody had changed them."""
     params = {"kind": kind, "name": name, "channel": target.work_channel}
     return Statement("writes/reset_limit", params, exists)
 
 
 def declare(target: Target, definitions: Iterable[Definition]) -> Statement[int]:
-    """Says what limits the code has; how many had changed."""
+    """Store the limits that the code declares. Return how many had changed."""
     document = [
         {"kind": kind, "name": definition.handler, "limits": _numbers(limit) if limit else None}
         for definition in definitions
@@ -165,19 +123,19 @@ def declare(target: Target, definitions: Iterable[Definition]) -> Statement[int]
     return Statement("writes/declare_limits", params, len)
 
 
-def ring_open(target: Target, limits: Collection[tuple[str, str]]) -> Statement[int]:
-    """Tells those who found no room under these limits that there is some."""
+def notify_open(target: Target, limits: Collection[tuple[str, str]]) -> Statement[int]:
+    """Notify workers that found no room under these limits that there is some."""
     names = [f"{kind} {name}" for kind, name in limits]
     params = {"limits": codec.encode_document(names), "channel": target.work_channel}
-    return Statement("writes/ring_open", params, count)
+    return Statement("writes/notify_open", params, count)
 
 
 def mark_limited(worker: int | None = None) -> Statement[int]:
-    """Have running jobs count under limits that they do not know of yet: those of a worker, or all."""
+    """Mark running jobs that count under a new limit: those of one worker, or all."""
     return Statement("writes/mark_limited", {"worker": worker}, count)
 
 
-def _declared(limit: Limit | None) -> list[tuple[Kind, Limit | None]]:
+def _declared(limit: Limit | None) -> list[tuple[ControlKind, Limit | None]]:
     by_key = limit is not None and limit.key is not None
     return [("task", None if by_key else limit), ("keys", limit if by_key else None)]
 

@@ -1,4 +1,4 @@
-"""How many jobs there are and were: adding up the tally, and taking the census, as statements."""
+"""Statements that count jobs: the live ones by state, and the ended ones by outcome."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.core import codec
-from headway.store.jobs import Moment
 from headway.store.statement import Row, Statement, count
+from headway.store.statements.jobs import Moment
 
 Counts = Mapping[tuple[str, str], int]
-"""How many jobs, by queue and state (the letter that the row holds)."""
+"""The number of jobs by queue and state (the letter in the row)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What lies in some pages of the table of live jobs, and how many pages it has."""
+    """The live jobs in some pages of the table, and the number of its pages."""
 
     pages: int
     counts: dict[tuple[str, str], int]
 
 
 def tally(limit: int, now: Moment) -> Statement[int]:
-    """Adds up how many jobs ended since the last time; how many rows that were."""
+    """Add up the jobs that ended since the last time. Return the number of rows added up."""
     return Statement("writes/tally", {"limit": limit, "now": now}, count)
 
 
 def counted(first: int, last: int) -> Statement[Counted]:
-    """The live jobs of the pages from `first` to before `last`."""
+    """Count the live jobs in the pages from `first` to before `last`."""
     params = {"first": f"({first},0)", "last": f"({last},0)"}
     return Statement("reads/counted", params, _counted)
 
 
-def census(counts: Counts, now: Moment) -> Statement[int]:
-    """Keeps how many live jobs there are, instead of what was kept before."""
+def job_counts(counts: Counts, now: Moment) -> Statement[int]:
+    """Store the number of live jobs in place of the last count."""
     document = [
         {"queue": queue, "state": state, "count": number}
         for (queue, state), number in counts.items()
     ]
     params = {"counts": codec.encode_document(document), "now": now}
-    return Statement("writes/census", params, count)
+    return Statement("writes/job_counts", params, count)
 
 
 def _counted(rows: Sequence[Row]) -> Counted:

@@ -1,4 +1,4 @@
-"""Workers, their heartbeats and the duties they share, as statements."""
+"""Statements about workers: registration, heartbeats, leadership, declarations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from headway.core import codec
 from headway.core.definition import Definition
-from headway.store.connect import Target
-from headway.store.jobs import Moment
+from headway.store.connections.connect import Target
 from headway.store.statement import Row, Statement, count, exists
+from headway.store.statements.jobs import Moment
 
 
 def register(
@@ -25,8 +25,10 @@ def register(
     schedules: Sequence[str] = (),
     was: int | None = None,
 ) -> Statement[int]:
-    """Register a worker. Returns its id. `schedules` are the names of those that its code
-    declares, `was` is the id under which the same process lost its lease."""
+    """Register a worker and return its id.
+
+    `schedules` are the names that its code declares. `was` is the id under which the same process lost
+    its lease."""
     params: dict[str, Any] = {
         "name": name,
         "version": version,
@@ -43,14 +45,14 @@ def register(
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat found: whether this worker is the leader, for how long (seconds) somebody
-    was before it, and whether the worker was asked to drain."""
+    """The answer to a heartbeat: whether this worker leads, in how many seconds the leader's lease before
+    this heartbeat ends, and whether somebody asked the worker to drain."""
 
-    duty: bool
-    duty_runs_for: float | None
+    leads: bool
+    leader_expires_in: float | None
     draining: bool = False
     server: str | None = None
-    """Names the server that answered, from its start to its end."""
+    """Identifies the server that answered, until it restarts."""
 
 
 def heartbeat(
@@ -61,36 +63,37 @@ def heartbeat(
     listening: bool | None = None,
     trouble: str | None = None,
 ) -> Statement[Beat | None]:
-    """Extend a worker's lease, and note whether it hears notifications and what is wrong with it. Return
-    none if it was too late."""
+    """Extend a worker's lease, and store whether it hears notifications and what is wrong with it.
+
+    Return None if the lease had run out."""
     params = {"worker": worker, "lease": lease, "now": now}
     said = {"listening": listening, "trouble": trouble}
     return Statement("writes/heartbeat", params | said, _beat)
 
 
 def note_trouble(worker: int, trouble: str) -> Statement[bool]:
-    """Note what is wrong with a worker. Return false if its row is gone or locked."""
+    """Store what is wrong with a worker. Return false if its row is gone or locked."""
     return Statement("writes/note_trouble", {"worker": worker, "trouble": trouble}, exists)
 
 
 def retire(worker: int, now: Moment) -> Statement[bool]:
-    """Ends a worker's lease now."""
+    """End a worker's lease now."""
     return Statement("writes/retire_worker", {"worker": worker, "now": now}, exists)
 
 
 def drain(target: Target, worker: int, now: Moment) -> Statement[bool]:
-    """Asks a worker to drain; false if there is no such worker alive."""
+    """Ask a worker to drain. Return false if it is not alive."""
     params = {"worker": worker, "now": now, "channel": target.work_channel}
     return Statement("writes/drain_worker", params, exists)
 
 
-def forget(now: Moment) -> Statement[int]:
-    """Removes the rows of workers that are long gone."""
-    return Statement("writes/forget", {"now": now}, count)
+def clean_up(now: Moment) -> Statement[int]:
+    """Delete rows that no longer matter. Return the number of workers deleted."""
+    return Statement("writes/clean_up", {"now": now}, count)
 
 
 def declare(definitions: Iterable[Definition]) -> Statement[int]:
-    """Says what this worker knows of its tasks; how many had changed."""
+    """Store what this worker knows about its tasks. Return how many had changed."""
     rows: dict[str, dict[str, Any]] = {}
     for definition in definitions:
         row = {

@@ -1,4 +1,4 @@
-"""The moves of jobs as statements: one function per file of `sql/moves`, and what belongs to them."""
+"""Statements that move jobs: one function per file of `sql/moves`, and those that belong to them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from uuid import UUID
 
 from headway.core import codec
 from headway.store import documents
-from headway.store.connect import Target
+from headway.store.connections.connect import Target
+from headway.store.connections.identity import Elsewhere, Identity, answer
 from headway.store.documents import NewJob, Settled, Share
-from headway.store.identity import Elsewhere, Identity, answer
 from headway.store.rows import (
     Admission,
     Claim,
     Joined,
+    KeyLine,
     Lane,
     Lanes,
-    Line,
     NotSettled,
     OutcomeRow,
     Promotion,
@@ -30,7 +30,9 @@ Moment = datetime | None
 
 
 def enqueue(target: Target, jobs: Sequence[NewJob], now: Moment) -> Statement[dict[str, str]]:
-    """Makes jobs; the answer is who has the unique key of those that were not made, by their ids."""
+    """Insert jobs.
+
+    Return {requested id: id of the job that holds its unique key} for those that were not inserted."""
     params = {"jobs": codec.encode_document(jobs), "channel": target.work_channel, "now": now}
     return Statement("moves/enqueue", params, dict, _unique_keys(jobs))
 
@@ -38,7 +40,7 @@ def enqueue(target: Target, jobs: Sequence[NewJob], now: Moment) -> Statement[di
 def enqueue_in(
     target: Target, jobs: Sequence[NewJob], now: Moment, place: Identity
 ) -> Statement[dict[str, str] | Elsewhere]:
-    """As `enqueue`, on a connection of the caller's. Makes nothing if that leads to another place."""
+    """Insert jobs on a connection of the caller's. Insert none if it leads to another database."""
     params = {
         "jobs": codec.encode_document(jobs),
         "channel": target.work_channel,
@@ -50,12 +52,12 @@ def enqueue_in(
 
 
 def withdraw(ids: Sequence[str]) -> Statement[int]:
-    """Takes back those of a repeated enqueue that had already ended."""
+    """Undo a repeated enqueue of jobs that had already ended. Return how many there were."""
     return Statement("moves/withdraw", {"ids": codec.encode_document(ids)}, len)
 
 
 def claim(worker: int, shares: Sequence[Share], now: Moment) -> Statement[list[Claim]]:
-    """Claims what is asked for of each queue; the highest priority first, then the oldest."""
+    """Claim the given share of each queue, the highest priority first, then the oldest."""
     params = {"shares": codec.encode_document(shares), "worker": worker, "now": now}
     return Statement("moves/claim", params, _claims)
 
@@ -63,10 +65,10 @@ def claim(worker: int, shares: Sequence[Share], now: Moment) -> Statement[list[C
 def finish(
     target: Target, settled: Sequence[Settled], now: Moment, *, careful: bool = False
 ) -> Statement[NotSettled]:
-    """End jobs. Returns the jobs that it did not touch, each with the reason.
+    """End jobs. Return the jobs that it did not change, each with the reason.
 
-    A job that somebody has locked is among them. `careful` is for those: it finds out whether they
-    still are."""
+    A job that somebody has locked is among them. Send those again with `careful`: it changes them if
+    they are no longer locked."""
     params = {
         "careful": careful,
         "verdicts": documents.finish(settled),
@@ -78,7 +80,7 @@ def finish(
 
 
 def advance(target: Target, settled: Sequence[Settled], now: Moment) -> Statement[NotSettled]:
-    """Move flows to their next step. Returns the jobs that it did not touch, each with the reason."""
+    """Move flows to their next step. Return the jobs that it did not change, each with the reason."""
     params = {
         "verdicts": documents.advance(settled),
         "channel": target.work_channel,
@@ -90,7 +92,7 @@ def advance(target: Target, settled: Sequence[Settled], now: Moment) -> Statemen
 def requeue(
     target: Target, worker: int, settled: Sequence[Settled], now: Moment
 ) -> Statement[NotSettled]:
-    """Send jobs round again. Returns the jobs that it did not touch, each with the reason."""
+    """Requeue jobs. Return the jobs that it did not change, each with the reason."""
     params = {
         "verdicts": documents.requeue(settled),
         "worker": worker,
@@ -101,18 +103,18 @@ def requeue(
 
 
 def lock_keys(keys: Collection[str]) -> Statement[int]:
-    """Before `admit`, in the same round trip: nobody else admits under these keys meanwhile."""
+    """Lock keys before `admit`, in the same round trip, so that no other session admits under them."""
     return Statement("writes/lock_keys", {"keys": codec.encode_document(list(keys))}, count)
 
 
-def give_way(keys: Collection[str], now: Moment) -> Statement[int]:
-    """Before `admit`: whoever is ready under these keys and cannot run makes room for those who can."""
+def unadmit(keys: Collection[str], now: Moment) -> Statement[int]:
+    """Take the room of ready jobs that cannot run, before `admit` gives it to others of their keys."""
     params = {"keys": codec.encode_document(list(keys)), "now": now}
-    return Statement("moves/give_way", params, count)
+    return Statement("moves/unadmit", params, count)
 
 
 def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[Admission]:
-    """Makes ready what has room under these keys."""
+    """Make blocked jobs ready that have room under these keys."""
     params = {
         "keys": codec.encode_document(list(dict.fromkeys(keys))),  # twice would be twice the room
         "channel": target.work_channel,
@@ -122,18 +124,18 @@ def admit(target: Target, keys: Collection[str], now: Moment) -> Statement[Admis
 
 
 def joined(since: int, limit: int) -> Statement[Joined]:
-    """The keys whose lines were joined behind a cursor."""
+    """Return the keys whose lines were joined after a cursor."""
     return Statement("reads/joined", {"since": since, "limit": limit}, _joined)
 
 
-def lines(key: str, limit: int, now: Moment) -> Statement[list[Line]]:
-    """The keys behind `key` that have a line, each with whether there is room under it."""
+def lines(key: str, limit: int, now: Moment) -> Statement[list[KeyLine]]:
+    """Return the next keys after `key` that have a line, each with whether it has room."""
     params = {"key": key, "limit": limit, "now": now}
-    return Statement("reads/lines", params, lambda rows: [Line(*row) for row in rows])
+    return Statement("reads/lines", params, lambda rows: [KeyLine(*row) for row in rows])
 
 
 def promote(target: Target, since: Moment, limit: int, now: Moment) -> Statement[Promotion]:
-    """Makes ready what is due; `since` is the promoter's cursor, none for all."""
+    """Make scheduled jobs ready that are due. `since` is the promoter's cursor, None for all."""
     params = {
         "since": since or "-infinity",
         "limit": limit,
@@ -146,8 +148,9 @@ def promote(target: Target, since: Moment, limit: int, now: Moment) -> Statement
 def cancel(
     target: Target, ids: Sequence[UUID | str], now: Moment
 ) -> Statement[dict[str, Literal["cancelled", "asked"]]]:
-    """Cancel waiting jobs, and ask those that run or are locked to stop. Jobs that do not live are
-    left out."""
+    """Cancel waiting jobs, and ask running and locked ones to stop. Return what was done, by id.
+
+    Jobs that have ended are left out."""
     params = {
         "ids": codec.encode_document([str(id_) for id_ in ids]),
         "channel": target.work_channel,
@@ -158,7 +161,7 @@ def cancel(
 
 
 def expire(target: Target, limit: int, now: Moment) -> Statement[int]:
-    """Ends what waited longer than its time to live."""
+    """End jobs that waited longer than their time to live. Return how many."""
     params = {
         "limit": limit,
         "channel": target.work_channel,
@@ -190,8 +193,9 @@ def rescue(target: Target, limit: int, now: Moment) -> Statement[list[Rescued]]:
 
 
 def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> Statement[bool]:
-    """Makes a failed, cancelled, expired or scheduled job ready; false if it was none of these, or
-    has never been at that step."""
+    """Make a failed, cancelled, expired or scheduled job ready.
+
+    Return false if it is in another state, or has never been at that step."""
     params = {
         "id": str(job_id),
         "step": from_step,
@@ -202,7 +206,7 @@ def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> 
 
 
 def retry(ids: Sequence[str], from_step: str | None = None) -> Statement[list[str]]:
-    """Runs failed jobs again; the answer is the ids of those that had something to repeat."""
+    """Run failed jobs again. Return the ids of those that run again."""
     params = {"ids": codec.encode_document(ids), "step": from_step}
     return Statement("writes/retry", params, lambda rows: [row[0] for row in rows])
 
@@ -210,7 +214,7 @@ def retry(ids: Sequence[str], from_step: str | None = None) -> Statement[list[st
 def enqueue_by_name(
     job_id: UUID, task: str, input_: bytes, options: Mapping[str, Any]
 ) -> Statement[UUID]:
-    """Makes a job without its code at hand; the answer is its id, or who has its unique key."""
+    """Make a job without its code. Return its id, or that of the job with its unique key."""
     params = {"id": str(job_id), "task": task, "input": input_.decode(), **options}
     key = options.get("unique_key")
     waits_for = None if key is None else f"unique key {key!r}"
@@ -218,42 +222,44 @@ def enqueue_by_name(
 
 
 def edit(job_id: UUID, step: str | None, input_: bytes) -> Statement[bool]:
-    """Gives a job another input; false if it runs, succeeded, or stands at another step."""
+    """Give a job another input. Return false if it runs, succeeded, or is at another step."""
     params = {"id": str(job_id), "step": step, "input": input_.decode()}
     return Statement("writes/edit", params, exists)
 
 
 def progress(notes: Sequence[tuple[Claim, dict[str, Any]]]) -> Statement[int]:
-    """Keeps how far running jobs say they are."""
-    document = [{"i": claim.id, "c": claim.number, "p": note} for claim, note in notes]
+    """Store the progress of running jobs. Return how many were stored."""
+    document = [
+        {"job_id": claim.id, "claim": claim.number, "progress": note} for claim, note in notes
+    ]
     return Statement("writes/progress", {"progress": codec.encode_document(document)}, len)
 
 
 def lanes(queues: Sequence[str]) -> Statement[Lanes]:
-    """Which lanes of these queues have ready jobs."""
+    """Return the lanes of these queues that have ready jobs."""
     return Statement("reads/lanes", {"queues": codec.encode_document(queues)}, _lanes)
 
 
 def all_lanes() -> Statement[Lanes]:
-    """Which lanes have ready jobs, of whatever queues there are."""
+    """Return the lanes of all queues that have ready jobs."""
     return Statement("reads/all_lanes", {}, _lanes)
 
 
 def held(claims: Sequence[Claim]) -> Statement[dict[str, bool]]:
-    """Of these claims, the ids that still hold, each with whether it was asked to stop."""
-    document = [{"i": claim.id, "c": claim.number} for claim in claims]
+    """Return the ids of the claims that are current, each with whether it was asked to stop."""
+    document = [{"job_id": claim.id, "claim": claim.number} for claim in claims]
     return Statement("reads/held", {"claims": codec.encode_document(document)}, _held)
 
 
 def orphans(worker: int, known: Iterable[Claim], limit: int) -> Statement[list[Claim]]:
     """Return up to `limit` claims that this worker holds and that are not `known`."""
-    document = [{"i": claim.id, "c": claim.number} for claim in known]
+    document = [{"job_id": claim.id, "claim": claim.number} for claim in known]
     params = {"worker": worker, "known": codec.encode_document(document), "limit": limit}
     return Statement("reads/orphans", params, _claims)
 
 
 def idle(queues: Sequence[str] | None, tasks: Sequence[str], now: Moment) -> Statement[bool]:
-    """Whether nothing of these tasks can run or runs now, in these queues or (none) in any."""
+    """Return whether no job of these tasks runs or can run now, in these queues or (None) in any."""
     params = {
         "queues": None if queues is None else codec.encode_document(queues),
         "tasks": codec.encode_document(tasks),
@@ -263,14 +269,14 @@ def idle(queues: Sequence[str] | None, tasks: Sequence[str], now: Moment) -> Sta
 
 
 def outcome(job_id: UUID) -> Statement[OutcomeRow | None]:
-    """Whether a job has ended, and with what; none if there is no such job."""
+    """Return whether a job has ended, and how. None if there is no such job."""
     return Statement(
         "reads/outcome", {"id": str(job_id)}, lambda rows: OutcomeRow.of(rows[0]) if rows else None
     )
 
 
 def await_end(job_id: UUID, now: Moment) -> Statement[bool]:
-    """Has whoever ends this live job tell those who wait for it."""
+    """Register for a notification of this job's end. Return false if it does not live."""
     return Statement("writes/await", {"id": str(job_id), "now": now}, exists)
 
 

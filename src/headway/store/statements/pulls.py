@@ -1,5 +1,5 @@
-"""Claiming and settling for consumers that are no workers, as statements: calls of the functions that
-there are for every language."""
+"""Statements that claim and settle for consumers without a worker. They call the functions that exist
+for every language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.store.statement import Row, Statement
 
 @dataclass(frozen=True, slots=True)
 class PullRow:
-    """A job that a consumer has claimed; payloads are JSON text."""
+    """A job that a consumer has claimed. Payloads are JSON text."""
 
     id: UUID
     claim: int
@@ -30,14 +30,14 @@ class PullRow:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What was claimed, and whether a worker lives that looks after what is due later."""
+    """The claimed jobs, and whether a worker is alive, which promotes and rescues jobs."""
 
     fleet_lives: bool
     claimed: list[PullRow]
 
 
 def pull(queue: str, count: int, lease: float, tasks: Sequence[str] | None) -> Statement[Pulled]:
-    """Claims up to `count` jobs of a queue for as long as the lease."""
+    """Claim up to `count` jobs of a queue for the given lease."""
     params = {
         "queue": queue,
         "count": count,
@@ -48,13 +48,13 @@ def pull(queue: str, count: int, lease: float, tasks: Sequence[str] | None) -> S
 
 
 def extend(job_id: UUID, claim: int, lease: float) -> Statement[bool]:
-    """Lengthens the lease; false if the claim is lost, or the job is to stop."""
+    """Extend the lease. Return false if the claim is lost, or the job was asked to stop."""
     params = {"id": str(job_id), "claim": claim, "lease": lease}
     return Statement("writes/extend", params, _held)
 
 
 def complete(job_id: UUID, claim: int, result: bytes) -> Statement[bool]:
-    """The job succeeded; this and the following are false if the claim is lost."""
+    """End a job as succeeded. Return false if the claim is lost."""
     params = {"id": str(job_id), "claim": claim, "result": result.decode()}
     return Statement("writes/complete", params, _held)
 
@@ -62,18 +62,18 @@ def complete(job_id: UUID, claim: int, result: bytes) -> Statement[bool]:
 def fail(
     job_id: UUID, claim: int, message: str, again: bool, delay: float | None
 ) -> Statement[bool]:
-    """The attempt failed."""
+    """End an attempt as failed. Return false if the claim is lost."""
     params = {"id": str(job_id), "claim": claim, "message": message, "again": again, "delay": delay}
     return Statement("writes/fail", params, _held)
 
 
 def release(job_id: UUID, claim: int) -> Statement[bool]:
-    """The job goes back as it was."""
+    """Give a job back as it was. Return false if the claim is lost."""
     return Statement("writes/release", {"id": str(job_id), "claim": claim}, _held)
 
 
 def snooze(job_id: UUID, claim: int, delay: float) -> Statement[bool]:
-    """The job runs again later, at no cost of an attempt."""
+    """Run a job again later without counting the attempt. Return false if the claim is lost."""
     params = {"id": str(job_id), "claim": claim, "delay": delay}
     return Statement("writes/snooze", params, _held)
 

@@ -1,4 +1,4 @@
-"""Schedules as statements: putting them, finding those that are due, firing them."""
+"""Statements about schedules: put them, find those that are due, fire them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from uuid import UUID
 
 from headway.core import codec
 from headway.core.firing import CatchUp, Overlap
-from headway.store.connect import Target
-from headway.store.jobs import Moment
+from headway.store.connections.connect import Target
 from headway.store.statement import Row, Statement, exists
+from headway.store.statements.jobs import Moment
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule, as it is kept. `now` is when it was read."""
+    """A schedule as stored. `now` is when it was read."""
 
     name: str
     task: str
@@ -44,7 +44,7 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True)
 class DueRow:
-    """A schedule to be looked at, as far as it takes to decide what to make of it."""
+    """A schedule that is due, with the fields that decide which jobs to make."""
 
     name: str
     spec: str
@@ -59,7 +59,7 @@ class DueRow:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be looked at, when that was asked, and the seconds until the next one."""
+    """The schedules that are due, the moment of the question, and the seconds until the next one."""
 
     now: datetime
     next_due_in: float | None
@@ -68,8 +68,8 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A schedule to be put, as it travels. `job` is the document of its jobs; `call` is what the
-    database is to make one of, where the code is not at hand. `last`: nothing is due behind it."""
+    """A schedule to put. `job` is the document of its jobs. Without the task's code there is `call`, from
+    which the database makes that document. `last`: there is no occurrence after it."""
 
     name: str
     task: str
@@ -86,7 +86,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An occurrence to be made a job of. `at`: not before then."""
+    """An occurrence whose job is to be made. The job does not run before `at`."""
 
     id: str
     occurrence: str
@@ -102,7 +102,7 @@ def put(
     missing: bool = False,
     now: Moment,
 ) -> Statement[dict[str, bool]]:
-    """Puts schedules; the answer says of each that was not refused whether its name is someone else's."""
+    """Put schedules. Return, for each that was accepted, whether another owner has its name."""
     params = {
         "schedules": codec.encode_document(schedules),
         "owner": owner,
@@ -117,7 +117,7 @@ def put(
 
 
 def due(limit: int, now: Moment) -> Statement[Due]:
-    """What is to be looked at now."""
+    """Return the schedules that are due."""
     return Statement("reads/due_schedules", {"limit": limit, "now": now}, _due)
 
 
@@ -130,8 +130,9 @@ def fire(
     next_at: datetime | None,
     now: Moment,
 ) -> Statement[int | None]:
-    """Makes jobs and moves the schedule on, if it is still as it was read and nobody else is at it: how
-    many were made; none if it was not."""
+    """Make the jobs of a schedule and move it on. Return how many were made.
+
+    Return None if the schedule has changed since it was read, or is locked."""
     params = {
         "name": row.name,
         "was": row.done_until,
@@ -146,29 +147,31 @@ def fire(
 
 
 def schedules(name: str | None, now: Moment) -> Statement[list[ScheduleRow]]:
-    """All of them by name, or the one of a name."""
+    """Return all schedules by name, or the one of a name."""
     return Statement("reads/schedules", {"name": name, "now": now}, _rows)
 
 
 def pause(name: str, *, by: str | None, reason: str | None, now: Moment) -> Statement[bool]:
-    """Stops one; false if there is none of this name."""
+    """Pause a schedule. Return false if there is no schedule of this name."""
     params = {"name": name, "by": by, "reason": reason, "now": now}
     return Statement("writes/pause_schedule", params, exists)
 
 
 def resume(target: Target, name: str, now: Moment) -> Statement[bool | None]:
-    """Lets one go on; false if it was not paused, none if there is none of this name."""
+    """Resume a schedule. Return false if it was not paused, None if there is none of this name."""
     params = {"name": name, "channel": target.work_channel, "now": now}
     return Statement("writes/resume_schedule", params, lambda rows: rows[0][0] if rows else None)
 
 
 def remove(name: str) -> Statement[bool]:
-    """Removes one; false if there was none."""
+    """Remove a schedule. Return false if there is no schedule of this name."""
     return Statement("writes/remove_schedule", {"name": name}, exists)
 
 
 def run(target: Target, name: str, job_id: UUID, now: Moment) -> Statement[UUID | None]:
-    """Makes a job of one now: that job, or who has its unique key; none if there is no such schedule."""
+    """Make a job of a schedule now.
+
+    Return its id, or that of the job with its unique key. Return None if there is no such schedule."""
     params = {"name": name, "id": str(job_id), "channel": target.work_channel, "now": now}
     return Statement("writes/run_schedule", params, lambda rows: rows[0][0] if rows else None)
 
@@ -176,7 +179,7 @@ def run(target: Target, name: str, job_id: UUID, now: Moment) -> Statement[UUID 
 def clean(
     owner: str, tasks: Collection[str], names: Collection[str], *, stale: bool, now: Moment
 ) -> Statement[list[str]]:
-    """Removes what code declared and does not declare any more; the names."""
+    """Remove schedules that code no longer declares. Return their names."""
     params = {
         "owner": owner,
         "tasks": codec.encode_document(sorted(tasks)),

@@ -1,4 +1,4 @@
--- Partitions of `archive` (by the moment until which a job is kept) and of `attempt` (by the moment of its end).
+-- Makes, empties and drops partitions of `archive` (by the end of a job's keeping) and of `attempt` (by its end).
 -- A partition covers a day, a month or a year (grain 0, 1, 2); the number of its digits tells which:
 -- archive_20400108, archive_204001, archive_2040. The grain follows from how long a job is kept, so that a keeping
 -- of any length has at most about a hundred partitions.
@@ -11,7 +11,7 @@
 -- Return how long the records of attempts are kept: as long as any job.
 create or replace function {schema}.longest_keep() returns interval
 language sql stable as $$
-  select least(greatest(interval '720 hours', max(keep_failed), max(keep_succeeded)), interval '36000 days')
+  select least(greatest({part keep_failed}, max(keep_failed), max(keep_succeeded)), interval '36000 days')
   from {schema}.task
 $$;
 
@@ -124,7 +124,7 @@ begin
                date_trunc('day', ending at time zone 'UTC') as day
         from (select keep, case when moment + keep - moment <= interval '93 days' then 0
                                 when moment + keep - moment <= interval '1100 days' then 1 else 2 end as grain
-              from (select interval '168 hours' union select interval '720 hours'
+              from (select {part keep_succeeded} union select {part keep_failed}
                     union select keep_succeeded from {schema}.task union select keep_failed from {schema}.task) k(keep)
               where target = 'archive' and keep <= interval '36000 days'
               union all

@@ -1,6 +1,7 @@
--- How many jobs a queue holds in which state, and how many came to which end. Exact while the table of live
--- jobs is short enough to be counted whole; else from indexes, read so far and no further, and from the
--- census (maintenance/job_counts.py) for what is more than that. So the cost does not grow with the jobs that wait.
+-- Counts the live jobs of a queue by state, and its ended jobs by outcome.
+-- * Counts are exact while the table of live jobs is short enough to be counted whole.
+-- * Otherwise a bounded number of index entries is read, and the rest comes from the last count of the leader (table
+--   census, maintenance/job_counts.py). So the cost does not grow with the jobs that wait.
 
 create or replace function {schema}.count_live(wanted text)
 returns table (queue text, ready bigint, scheduled bigint, blocked bigint, running bigint, waiting bigint,
@@ -16,10 +17,12 @@ language sql stable as $$
   group by j.queue
 $$;
 
--- The same for a long table. `most` rows of each index are looked at (the queues share those of ready jobs),
--- newest first: under an old snapshot the dead are the oldest. Running jobs are as many as the fleet has slots,
--- so they are all counted. Where an index holds more than was looked at, the census says how many, and where
--- none was taken yet, at least so many. The oldest and the newest are the first and last of each lane.
+-- Count the same in a long table.
+-- * It reads at most `most` rows of each index (the queues share those of ready jobs), newest first: under an old snapshot
+--   the dead rows are the oldest.
+-- * Running jobs are at most as many as the fleet has slots, so they are all counted.
+-- * If an index has more rows than were read, the census has the number. Without a census the number read is returned.
+-- * The oldest and the newest are the first and the last of each lane.
 create or replace function {schema}.estimate_live(wanted text, most integer)
 returns table (queue text, ready bigint, scheduled bigint, blocked bigint, running bigint, waiting bigint,
                oldest_ready_at timestamptz, newest_ready_at timestamptz, estimated boolean, as_of timestamptz)
@@ -114,7 +117,7 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set j
   from found f
 $$;
 
--- Live jobs of a queue, or of every queue that has some.
+-- Return the counts of live jobs of a queue, or of every queue that has some.
 create or replace function {schema}.live_jobs(
   wanted text default null, moment timestamptz default null, most_pages integer default 8192,
   most_rows integer default 10000)
@@ -122,7 +125,7 @@ returns table (queue text, ready bigint, scheduled bigint, blocked bigint, runni
                oldest_ready_at timestamptz, newest_ready_at timestamptz, estimated boolean, as_of timestamptz)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  -- The size, not the number of rows: what is dead has to be walked, too.
+  -- The size, not the number of rows: dead rows have to be walked, too.
   if pg_relation_size('{schema}.job') <= most_pages * current_setting('block_size')::bigint then
     return query select c.*, false, coalesce(moment, now()) from {schema}.count_live(wanted) c;
   else
@@ -130,12 +133,12 @@ begin
       select e.queue, e.ready, e.scheduled, e.blocked, e.running, e.waiting, e.oldest_ready_at, e.newest_ready_at,
              e.estimated, coalesce(e.as_of, coalesce(moment, now()))
       from {schema}.estimate_live(wanted, most_rows) e
-      -- What the census remembers of a queue that has nothing any more.
+      -- The census may have a queue that is empty by now.
       where e.ready + e.scheduled + e.blocked + e.running + e.waiting > 0;
   end if;
 end $$;
 
--- Live jobs and ends of a queue, or of every queue that has or had some, or that something was said of.
+-- Return the counts of live and ended jobs of a queue, or of every queue that has or had some, or that has a control.
 create or replace function {schema}.measure(wanted text, moment timestamptz)
 returns table (queue text, ready bigint, scheduled bigint, blocked bigint, running bigint, waiting bigint,
                oldest_ready_at timestamptz, newest_ready_at timestamptz, succeeded bigint, failed bigint,
@@ -180,5 +183,5 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 
 comment on function {schema}.metrics is
-  'What a queue holds, or every queue: live jobs by state, the ages of the oldest and newest ready job, and how many '
-  'jobs ever came to which end. Where very many wait, counts are estimated, as of a moment.';
+  'Returns the counts of a queue, or of every queue: live jobs by state, the ages of the oldest and newest ready job, '
+  'and ended jobs by outcome. If very many jobs wait, counts are estimates, as of a moment.';

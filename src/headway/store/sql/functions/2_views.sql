@@ -1,4 +1,4 @@
--- The stable surface to look at. Columns are only added, at the end.
+-- The views that people read. They are stable: columns are only added, at the end.
 
 create or replace function {schema}.label(state "char") returns text
 language sql immutable parallel safe as $$
@@ -8,12 +8,12 @@ language sql immutable parallel safe as $$
     when 'e' then 'expired' end
 $$;
 
--- The keys of a job, as people see them.
+-- Return the keys of a job, as people see them. A key of a task's limit stores the limit 0, which is not shown.
 create or replace function {schema}.keys_of(key text, key_limit smallint, ordered boolean, unique_key text,
                                             until_claimed boolean) returns jsonb
-language sql stable parallel safe as $$  -- stable, as what it calls is: else it is not inlined
+language sql stable parallel safe as $$  -- stable, like the functions that it calls: otherwise it is not inlined
   select case when key is not null or unique_key is not null then jsonb_strip_nulls(jsonb_build_object(
-      'concurrency', key, 'limit', key_limit, 'ordered', case when ordered then true end,
+      'concurrency', key, 'limit', nullif(key_limit, 0), 'ordered', case when ordered then true end,
       'unique', unique_key, 'until_claimed', case when until_claimed then true end)) end
 $$;
 
@@ -42,10 +42,10 @@ full join (
   select name, concurrency, rate, burst, pause.*
   from {schema}.control c
   left join lateral (
-    -- A pause whose moment has passed is none.
+    -- Only a pause that has not ended.
     select c.paused_at, c.paused_by, c.pause_reason, c.paused_until
     where c.paused_at is not null and coalesce(c.paused_until > now(), true)) pause on true
   where kind = 'queue') q on q.name = j.queue;
 
 comment on view {schema}.jobs is 'Every job, live and archived alike. Stable: columns are only added.';
-comment on view {schema}.queues is 'Every queue with jobs or settings, and what waits in it. Stable: columns are only added.';
+comment on view {schema}.queues is 'Every queue with jobs or settings, and the counts of its jobs. Stable: columns are only added.';

@@ -1,35 +1,28 @@
--- Making jobs, for everyone who does: the engine, the drivers, the functions for SQL.
+-- Makes jobs. The engine, the drivers and the functions for SQL callers all use enqueue_jobs.
 
--- Until when an ended job is kept; null if it is not kept at all. finish.sql has the same, as a join. In
--- hours: a day may have 23 of them where the session lives.
-create or replace function {schema}.keep_until(task_name text, ended_as "char", moment timestamptz)
-returns timestamptz language sql stable as $$
-  select moment + case when t.name is null then case ended_as when 'd' then interval '168 hours' else interval '720 hours' end
-                       when ended_as = 'd' then t.keep_succeeded else t.keep_failed end
-  from (select 1) always left join {schema}.task t on t.name = task_name
-$$;
-
--- A UUIDv7, as core/ids.py makes them: milliseconds, then chance.
+-- Return a UUIDv7, as core/ids.py does: milliseconds, then random bits.
 create or replace function {schema}.new_id() returns uuid language sql volatile as $$
   select encode(set_byte(overlay(uuid_send(gen_random_uuid())
     placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
     6, 112 + get_byte(uuid_send(gen_random_uuid()), 6) % 16), 'hex')::uuid
 $$;
 
--- Whether text may name a queue, task, step or key: core/names.py has the same rule. Keys may have spaces at their
--- ends. Most names are ASCII, which one pattern finds out. A database of another encoding than UTF-8 cannot hold the
--- other characters, or does not know their codes.
+-- Return whether text may name a queue, task, step or key.
+-- * core/names.py has the same rule. Keys may have spaces at their ends.
+-- * Most names are ASCII, which one pattern checks.
+-- * A database of another encoding than UTF-8 cannot store the other characters, or does not know their codes.
 create or replace function {schema}.is_name(name text, longest integer default 200, trimmed boolean default true)
 returns boolean language sql stable parallel safe as $$
   select char_length(name) <= longest and (name ~ '^[!-~]([ -~]*[!-~])?$' or name <> ''
     and case pg_catalog.getdatabaseencoding() when 'UTF8'
-        then name !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]'
-             and (not trimmed or left(name, 1) || right(name, 1) !~ '[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]')
-        else name !~ '[\x01-\x1f\x7f]' and (not trimmed or name !~ '^ | $') end)
+        then name !~ E'[\\u0001-\\u001f\\u007f-\\u009f\\u061c\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb]'
+             and (not trimmed or left(name, 1) || right(name, 1) !~ E'[ \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]')
+        else name !~ E'[\\x01-\\x1f\\x7f]' and (not trimmed or name !~ '^ | $') end)
 $$;
 
--- Refuses jobs that no path of ours makes. A producer may call enqueue_jobs with anything, and one bad row must not
--- stop a sweep or blind a reader (G8). The table has constraints for lengths, moments and numbers.
+-- Refuse jobs that the library never makes.
+-- * A producer may call enqueue_jobs with anything, and one bad row must not stop a sweep or a reader (G8).
+-- * Constraints of the table check lengths, moments and numbers.
 create or replace function {schema}.check_jobs(given {schema}.new_job[]) returns void
 language plpgsql stable as $$
 declare
@@ -52,14 +45,13 @@ begin
   end if;
 end $$;
 
--- Inserts jobs that have no unique key or one that is free; the ids that were new.
--- Repeating it with the same ids makes nothing new while the jobs live (withdraw.sql covers the rest).
--- No lock but the new rows': a caller's transaction may stay open as long as it likes.
--- One notification per queue (with the priorities, so that a worker knows the lanes), one for all that
--- is due later and one for all that waits behind a key; none at all where the channel is null.
--- `place` is the seq of a job that comes alone and has one; others draw theirs, in the order given.
+-- Insert jobs that have no unique key, or one that is free. Return the new ids.
+-- * Repeating it with the same ids makes no new jobs while the first ones live. withdraw.sql covers the rest.
+-- * It locks only the new rows: a caller's transaction may stay open.
+-- * Without a channel nobody is notified.
+-- * `place` is the seq of a single job that has drawn one. Others draw theirs, in the order given.
 create or replace function {schema}.insert_jobs(
-  given {schema}.new_job[], place bigint, channel text, moment timestamptz)
+  given {schema}.new_job[], place bigint, _channel text, moment timestamptz)
 returns setof uuid language sql volatile as $$
   with due as (
     select g.*, coalesce(moment, now()) as since,
@@ -80,20 +72,14 @@ returns setof uuid language sql volatile as $$
     on conflict do nothing
     returning j.id, j.queue, j.priority, j.state
   ),
-  rung as (
-    select pg_notify(channel, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
-    from made where state = 'r' and channel is not null
-    group by queue
-    union all
-    select pg_notify(channel, case state when 's' then 'later' else 'blocked' end)
-    from made where state <> 'r' and channel is not null
-    group by state
+  notified as (
+    {part notify_woken made}
   )
-  select id from made, (select count(*) from rung) heard
+  select id from made, (select count(*) from notified) sent
 $$;
 
--- Gives a job that waits the input and the moment of another; false if it does not wait (any more).
-create or replace function {schema}.replace_job(old_id uuid, given {schema}.new_job, channel text, moment timestamptz)
+-- Give a waiting job the input and the moment of another. Return false if it does not wait (any more).
+create or replace function {schema}.replace_job(old_id uuid, given {schema}.new_job, _channel text, moment timestamptz)
 returns boolean language sql volatile as $$
   with old as (
     select id, key as old_key, holds as held, state as old_state from {schema}.job
@@ -117,28 +103,26 @@ returns boolean language sql volatile as $$
         holds = d.held and d.same_key and d.due <= d.since,
         state = case when d.due > d.since then 's'::"char"
                      when given.key is not null and not (d.held and d.same_key) then 'b'::"char" else 'r'::"char" end,
-        -- It keeps its place in a line or lane that it stays in.
+        -- It keeps its place if it stays in its line or lane.
         seq = case when j.queue = given.queue and j.priority = coalesce(given.priority, 0) and d.same_key
                         and d.due <= d.since and d.old_state <> 's'
                    then j.seq else nextval('{schema}.job_seq') end
     from due d where j.id = d.id
     returning j.queue, j.priority, j.state, d.held and not j.holds as freed
   ),
-  rung as (
-    select pg_notify(channel, case state when 'r' then 'ready ' || priority || ' ' || queue when 's' then 'later'
-                              else 'blocked' end)
-    from changed where channel is not null
+  notified as (
+    {part notify_woken changed}
     union all
-    -- The job that this room could be found by has another key now: the leader scans all lines.
-    select pg_notify(channel, 'room') from changed where freed and channel is not null
+    -- The job has another key now, so the key with room cannot be found by it: the leader scans all lines.
+    select pg_notify(_channel, 'room') from changed where freed and _channel is not null
   )
-  select exists (select 1 from changed) from (select count(*) from rung) heard
+  select exists (select 1 from changed) from (select count(*) from notified) sent
 $$;
 
--- Makes jobs. What comes back are those whose unique key another job has: `id` is that job.
--- Keys are taken in one order, so that no two callers wait for each other; whoever comes second waits for
--- the first one's transaction to end and then knows (a key whose job was rolled back is free). Their places
--- in a lane or line are those of the call all the same.
+-- Make jobs. Return those that were not made because another job, `id`, has their unique key.
+-- * Keys are taken in one order, so that no two callers wait for each other in a circle.
+-- * The second caller of a key waits until the first one's transaction ends. If that was rolled back, the key is free.
+-- * Places in a lane or line follow the order of the call all the same.
 create or replace function {schema}.enqueue_jobs(jobs jsonb, channel text, moment timestamptz)
 returns table (asked uuid, id uuid) language plpgsql volatile as $$
 #variable_conflict use_column
@@ -177,7 +161,7 @@ begin
         if holder is null then
           select p.job_id into holder from {schema}.unique_period p
           where p.task = one.task and p.key = one.unique_key;
-          continue when holder is null;         -- it ran out and was swept away just now
+          continue when holder is null;         -- it expired and was deleted just now
         end if;
         if holder = one.id then
           perform {schema}.insert_jobs(array[one], call.place, channel, moment);
@@ -191,8 +175,8 @@ begin
         continue when holder is null;           -- it was freed just now
       end if;
       if one.on_taken = 'replace' and not {schema}.replace_job(holder, one, channel, moment) then
-        -- It was claimed or ended just now, and the key is free; or the job was made to have its key for
-        -- longer than it waits: then what is asked for cannot be done.
+        -- It was claimed or ended just now, and the key is free. Or it keeps its key after its claim: then it cannot be
+        -- replaced.
         continue when not exists (
           select 1 from {schema}.job j where j.id = holder and j.claim > 0 and not j.until_claimed);
         one.on_taken := 'reject';
@@ -209,7 +193,7 @@ begin
   end loop;
 end $$;
 
--- Takes back jobs that have ended already; see moves/withdraw.sql.
+-- Delete new jobs that had already ended under the same id (moves/withdraw.sql).
 create or replace function {schema}.withdraw_jobs(ids jsonb) returns setof uuid language sql volatile as $$
   delete from {schema}.job j
   using jsonb_array_elements_text(ids) as g(id)
@@ -219,9 +203,10 @@ create or replace function {schema}.withdraw_jobs(ids jsonb) returns setof uuid 
   returning j.id
 $$;
 
--- What follows from a failed job by what its task declared: the same work as a new job in a queue for the
--- dead (once: not from that queue again), and a call of another task with the failure (not for a call that
--- was made so itself: two tasks that name each other would go on for ever). Headers say where it came from.
+-- Make the jobs that a task declared for its failures. Their headers name the failed job.
+-- * dead_letter: the same work as a new job in that queue; once, so not from that queue again.
+-- * on_failure: a call of another task with the failure; not for a call that was itself made so, because two tasks that
+--   name each other would never stop.
 create or replace function {schema}.after_failure(
   job_id uuid, task text, step text, queue text, attempt smallint, input jsonb, options jsonb, headers jsonb,
   carried jsonb, error jsonb, dead_letter text, on_failure text, channel text, moment timestamptz) returns void
@@ -232,7 +217,7 @@ declare
 begin
   if dead_letter is not null and dead_letter <> queue then
     select * into known from {schema}.task t
-    where t.name = case step when '' then task else task || '/' || step end;
+    where t.name = {part handler};
     perform {schema}.enqueue_jobs(jsonb_build_array(jsonb_build_object(
       'id', {schema}.new_id(), 'queue', dead_letter, 'task', task, 'step', step, 'input', input,
       'options', options, 'carried', carried,
@@ -244,7 +229,7 @@ begin
     perform {schema}.enqueue_jobs(jsonb_build_array(jsonb_build_object(
       'id', {schema}.new_id(), 'queue', coalesce(known.queue, 'default'), 'task', on_failure,
       'step', coalesce(known.first_step, ''),
-      'priority', coalesce(known.priority, 0), 'max_attempts', coalesce(known.max_attempts, 5),
+      'priority', coalesce(known.priority, 0), 'max_attempts', coalesce(known.max_attempts, 20),
       'headers', jsonb_build_object('failure-of', job_id),
       'input', jsonb_build_object('failure', jsonb_build_object(
         'job_id', job_id, 'task', task, 'step', step, 'queue', queue, 'attempt', attempt,

@@ -1,6 +1,6 @@
--- Making jobs from any language: functions, and a view to insert into. All of them end in enqueue_jobs.
--- They act with the owner's rights (security definer), so that a producer needs no table; hence the fixed
--- search_path and every name in full.
+-- Makes jobs from any language: functions, and a view to insert into. All of them call enqueue_jobs.
+-- * They have the owner's rights (security definer), so that a producer needs no right to a table. Hence the pinned
+--   search_path and the qualified names.
 
 create or replace function {schema}.refuse(problem text, hint text) returns void
 language plpgsql as $$
@@ -8,7 +8,7 @@ begin
   raise exception using errcode = 'invalid_parameter_value', message = problem, hint = hint;
 end $$;
 
--- A name of a task, queue or step; keys may have spaces at their ends.
+-- Refuse a text that cannot name a task, queue, step or key. Only keys may have spaces at their ends.
 create or replace function {schema}.check_name(what text, name text, trimmed boolean default true) returns void
 language plpgsql as $$
 begin
@@ -31,15 +31,15 @@ begin
       'Store the data elsewhere and pass a reference to it.');
   end if;
   if given @? '$.** ? (@.type() == "number" && (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))' then
-    perform {schema}.refuse(format('%s has a number that no double holds', what), 'Pass it as text.');
+    perform {schema}.refuse(format('%s has a number beyond the range of a double', what), 'Pass it as text.');
   end if;
   if given @? 'strict $.**{200}' then
-    perform {schema}.refuse(format('%s is nested more than 200 levels deep', what), 'Store the data flatter.');
+    perform {schema}.refuse(format('%s is nested more than 200 levels deep', what), 'Store the data with fewer levels, or pass it as text.');
   end if;
 end $$;
 
--- Seconds of a duration in JSON: a number of them, or text that PostgreSQL reads as an interval, in which
--- a day has 24 hours and a month 30 days.
+-- Return the seconds of a duration in JSON: a number of seconds, or text that PostgreSQL reads as an interval.
+-- * A day has 24 hours and a month has 30 days.
 create or replace function {schema}.seconds_of(what text, given jsonb) returns double precision
 language plpgsql stable as $$
 declare
@@ -64,12 +64,13 @@ begin
   return seconds;
 end $$;
 
--- A call as SQL users write it, as the document that enqueue_jobs takes. What it leaves open comes from
--- what workers declared of the task.
+-- Turn a call as SQL callers write it into the document that enqueue_jobs takes.
+-- * The task's declaration fills in the options that are left out.
 create or replace function {schema}.prepare_job(given jsonb) returns jsonb
 language plpgsql volatile as $$
 declare
   unknown text;
+  nested text;
   call record;
   known {schema}.task;
   stood {schema}.task;
@@ -82,18 +83,29 @@ begin
     perform {schema}.refuse(format('a job is %s, not a JSON object', coalesce(jsonb_typeof(given), 'null')),
       'Write each one like {"task": "welcome", "input": {"user_id": 1}}.');
   end if;
-  select string_agg(quote_literal(name), ', ') into unknown from jsonb_object_keys(given) name
-  where name not in ('id', 'task', 'step', 'input', 'queue', 'delay', 'at', 'priority', 'max_attempts', 'ttl', 'headers',
-    'concurrency_key', 'concurrency_limit', 'ordered', 'unique_key', 'on_taken', 'scope', 'period', 'limit_key',
-    'no_keys');
+  select string_agg(quote_literal(key), ', ') filter (where key not in ('id', 'task', 'step', 'input', 'queue', 'delay',
+           'at', 'priority', 'max_attempts', 'ttl', 'headers', 'concurrency_key', 'concurrency_limit', 'ordered',
+           'unique_key', 'on_taken', 'scope', 'period', 'limit_key', 'no_keys')),
+         string_agg(quote_literal(key), ', ') filter (where key not in ('input', 'headers')
+           and jsonb_typeof(value) in ('object', 'array'))
+    into unknown, nested from jsonb_each(given);
   if unknown is not null then
     perform {schema}.refuse(format('a job has no %s', unknown),
       'The names are those of the parameters of enqueue; what the task is called with goes into "input".');
   end if;
-  select * into call from jsonb_to_record(given) as c(id uuid, task text, step text, input jsonb, queue text,
-    at timestamptz, priority integer, max_attempts integer, headers jsonb, concurrency_key text,
-    concurrency_limit integer, ordered boolean, unique_key text, on_taken text, scope text, limit_key text,
-    no_keys boolean);
+  if nested is not null then                    -- the text of a list would become a name
+    perform {schema}.refuse(format('%s of a job is a list or an object', nested),
+      'Only "input" and "headers" are objects; the others are texts, numbers, true or false.');
+  end if;
+  begin
+    select * into call from jsonb_to_record(given) as c(id uuid, task text, step text, input jsonb, queue text,
+      at timestamptz, priority integer, max_attempts integer, headers jsonb, concurrency_key text,
+      concurrency_limit integer, ordered boolean, unique_key text, on_taken text, scope text, limit_key text,
+      no_keys boolean);
+  exception when data_exception then
+    perform {schema}.refuse(format('a job has a value of the wrong type: %s', left(sqlerrm, 220)),
+      'Give id a UUID, at a moment such as "2030-01-31T08:00:00Z", numbers as whole numbers, and true or false.');
+  end;
   delay := {schema}.seconds_of('delay', given -> 'delay');
   ttl := {schema}.seconds_of('ttl', given -> 'ttl');
   period := {schema}.seconds_of('period', given -> 'period');
@@ -105,16 +117,16 @@ begin
   perform {schema}.check_name('unique_key', call.unique_key, false);
   perform {schema}.check_name('limit_key', call.limit_key, false);
   if strpos(call.task, '/') > 0 or strpos(call.step, '/') > 0 then
-    perform {schema}.refuse(format('task %L, step %L: a / parts a flow from its step', call.task, call.step),
+    perform {schema}.refuse(format('task %L, step %L: a name cannot contain /, which separates a flow from its step', call.task, call.step),
       'Give the flow as the task, and where it starts as the step.');
   end if;
   perform {schema}.check_input('input', coalesce(call.input, '{}'), call.headers);
   if delay is not null and call.at is not null then
-    perform {schema}.refuse('delay and at both say when', 'Give one of them.');
+    perform {schema}.refuse('delay and at are both given', 'Give one of them.');
   end if;
   if call.at not between timestamptz '0001-01-01 00:00+00' and timestamptz '9999-12-31 00:00+00' then
     perform {schema}.refuse(format('at %s is not a moment in the years 1 to 9999', call.at),
-      'A job that is not to run is not made, or its queue is paused.');
+      'Give a moment in these years. To hold jobs back without a date, pause their queue.');
   end if;
   if call.priority not between -32768 and 32767 then
     perform {schema}.refuse(format('priority %s is out of range', call.priority),
@@ -129,8 +141,8 @@ begin
     perform {schema}.refuse('headers are not a JSON object of texts', 'Write them like {"tenant": "acme"}.');
   end if;
   if call.concurrency_key is null and (call.concurrency_limit is not null or call.ordered) then
-    perform {schema}.refuse('concurrency_limit and ordered say how many of a key run at once, and no key is given',
-      'Give concurrency_key, too.');
+    perform {schema}.refuse('concurrency_limit or ordered is given without a concurrency_key',
+      'Give concurrency_key as well.');
   end if;
   if call.limit_key is not null and call.concurrency_key is not null then
     perform {schema}.refuse('limit_key and concurrency_key are both given', 'A job waits behind one key; give one of them.');
@@ -158,7 +170,7 @@ begin
   if call.step <> '' then
     select * into stood from {schema}.task t where t.name = call.task || '/' || call.step;
   end if;
-  -- Only the task's code can make its keys. A job without them would run twice, out of order, or beyond its limit.
+  -- Only the task's code can make its keys. A job without them could run twice, out of order, or beyond its limit.
   select string_agg(key, ' and ') into unknown from unnest(coalesce(stood.keys, known.keys)) key
   where given ->> key is null;
   if unknown is not null and not coalesce(call.no_keys, false) then
@@ -178,9 +190,9 @@ begin
     'input', coalesce(call.input, '{}'), 'at', call.at, 'delay', delay, 'ttl', ttl,
     'queue', coalesce(call.queue, stood.queue, known.queue, 'default'),
     'priority', coalesce(call.priority, stood.priority, known.priority, 0),
-    'max_attempts', coalesce(call.max_attempts, stood.max_attempts, known.max_attempts, 5),
+    'max_attempts', coalesce(call.max_attempts, stood.max_attempts, known.max_attempts, 20),
     'headers', nullif(call.headers, '{}'),
-    -- A key of the task's own limit, as core/definition.py names it; its numbers are what is said of each.
+    -- A key under the task's own limit, named as in core/definition.py. The control `keys` has its numbers.
     'key', case when call.limit_key is not null then concat_ws('/', call.task, nullif(call.step, ''), call.limit_key)
                 else call.concurrency_key end,
     'key_limit', case when call.limit_key is not null then 0 else call.concurrency_limit end, 'ordered', call.ordered,
@@ -266,31 +278,31 @@ create or replace trigger take_from_inbox instead of insert on {schema}.inbox
 for each row execute function {schema}.take_from_inbox();
 
 comment on function {schema}.enqueue is
-  'Makes a job in the caller''s transaction; its id. Left open: what workers declared of the task, else queue '
-  '"default", priority 0, 5 attempts. With a unique key that is taken: the id of the job that has it, or an '
-  'error (SQLSTATE HW001) with on_taken => ''reject''.';
+  'Makes a job in the caller''s transaction and returns its id. Options left out are those that workers declared for the '
+  'task, otherwise queue "default", priority 0, 20 attempts. If the unique key is taken, it returns the id of the job that '
+  'has it, or raises SQLSTATE HW001 with on_taken => ''reject''.';
 comment on function {schema}.enqueue_many is
-  'Makes a job of each object of a JSON array, all or none; their ids, in order. The names in an object are the '
-  'parameters of enqueue; a number for a duration is seconds.';
+  'Makes a job of each object of a JSON array, all or none, and returns their ids in order. An object has the parameters '
+  'of enqueue. A number for a duration is in seconds.';
 comment on view {schema}.inbox is
-  'Insert a row to make a job: insert into inbox (task, input) values (...) returning id. Nothing is ever read from it.';
-comment on column {schema}.inbox.id is 'The id to give the job, so that a repetition makes nothing new; left open, a new one.';
+  'Insert a row to make a job: insert into inbox (task, input) values (...) returning id. The view is always empty.';
+comment on column {schema}.inbox.id is 'The id of the job: a repetition with the same id makes no second job. Left out: a new id.';
 comment on column {schema}.inbox.task is 'The name of the task or flow.';
-comment on column {schema}.inbox.step is 'The step a flow starts at; left open, its first.';
+comment on column {schema}.inbox.step is 'The step at which a flow starts. Left out: its first.';
 comment on column {schema}.inbox.input is 'The arguments by name, a JSON object.';
-comment on column {schema}.inbox.queue is 'Left open: as the task was declared, else "default".';
-comment on column {schema}.inbox.delay is 'How long from now until it may run.';
-comment on column {schema}.inbox.at is 'The moment from which it may run, instead of a delay.';
+comment on column {schema}.inbox.queue is 'Left out: as the task was declared, otherwise "default".';
+comment on column {schema}.inbox.delay is 'The time from now until it may run.';
+comment on column {schema}.inbox.at is 'The moment from which it may run. Give this or a delay.';
 comment on column {schema}.inbox.priority is '-32768 to 32767; higher runs first within a queue.';
-comment on column {schema}.inbox.max_attempts is 'How often it is tried, the first time included.';
-comment on column {schema}.inbox.ttl is 'How long it may wait to run before it ends as expired.';
+comment on column {schema}.inbox.max_attempts is 'The number of attempts, including the first.';
+comment on column {schema}.inbox.ttl is 'The time that it may wait to run before it ends as expired.';
 comment on column {schema}.inbox.headers is 'A JSON object of texts that travels with the job.';
-comment on column {schema}.inbox.concurrency_key is 'Only so many jobs of one key run at once (concurrency_limit).';
-comment on column {schema}.inbox.concurrency_limit is 'How many; 1 if left open.';
-comment on column {schema}.inbox.ordered is 'Whether jobs of the key run in the order of their making, also through retries.';
-comment on column {schema}.inbox.limit_key is 'The key under the task''s own limit, where that is by key: Limit(key=...).';
-comment on column {schema}.inbox.no_keys is 'Whether to make a job without the keys that the task''s code would give it.';
-comment on column {schema}.inbox.unique_key is 'Of jobs of one task with this key only one is there at a time.';
-comment on column {schema}.inbox.on_taken is 'When it is taken: skip (return the job that has it), replace (its input and moment), reject (an error).';
-comment on column {schema}.inbox.scope is 'How long it is taken: while the job is unfinished, or while it is waiting to be claimed.';
-comment on column {schema}.inbox.period is 'Taken for so long from the making of the job, whatever becomes of it.';
+comment on column {schema}.inbox.concurrency_key is 'At most concurrency_limit jobs with the same key run at once.';
+comment on column {schema}.inbox.concurrency_limit is 'How many jobs of the key run at once. Left out: 1.';
+comment on column {schema}.inbox.ordered is 'Whether jobs of the key run in the order in which they were made, also through retries.';
+comment on column {schema}.inbox.limit_key is 'The key under the task''s own limit, if that is per key: Limit(key=...).';
+comment on column {schema}.inbox.no_keys is 'True makes a job without the keys that the task''s code would give it.';
+comment on column {schema}.inbox.unique_key is 'At most one job of the task with this key exists at a time.';
+comment on column {schema}.inbox.on_taken is 'If the unique key is taken: skip (return the job that has it), replace (its input and moment), reject (an error).';
+comment on column {schema}.inbox.scope is 'How long the unique key is taken: while the job is unfinished, or while it is waiting to be claimed.';
+comment on column {schema}.inbox.period is 'The unique key is taken for this time from the making of the job, even after it has ended.';

@@ -1,19 +1,17 @@
--- What Headway's workers do for all: promote, admit, rescue, expire. Where none of them lives claim() does it,
--- once a second over all who claim.
---
--- Admitting takes a key's lock until the end of the transaction, and here that is the caller's: it may stay
--- open. So the lock is only tried for, never waited for, and only while no worker of the engine lives, who
--- would have to wait for it. With one alive, 'room' tells it that there is something to hand on.
+-- Sweeps for systems without a Headway worker: promote, admit, rescue, expire. claim() runs them once a second.
+-- * Admitting locks a key until the end of the transaction. Here that is the caller's, and it may stay open. So the lock is
+--   only tried, never waited for, and only while no worker of the engine is alive, which would have to wait for it.
+-- * If a worker is alive, a `room` notification tells it that it may admit others.
 
--- When claim() last swept, in milliseconds; a sequence, because nobody waits for one or rolls it back.
+-- When claim() last swept, in milliseconds. A sequence, because it is never waited for and never rolled back.
 create sequence if not exists {schema}.swept as bigint;
 
 create or replace function {schema}.fleet_lives() returns boolean
 language sql volatile as $$
-  select exists (select 1 from {schema}.duty where name = 'sweeps' and expires_at > clock_timestamp())
+  select exists (select 1 from {schema}.leader where name = 'sweeps' and expires_at > clock_timestamp())
 $$;
 
--- Admits under these keys, but for those that someone else is at; leaves it to the engine where that lives.
+-- Admit under these keys, except those that another session has locked. Do nothing while a worker of the engine is alive.
 create or replace function {schema}.admit_keys(wanted jsonb) returns bigint
 language plpgsql volatile as $$
 declare
@@ -27,7 +25,7 @@ begin
   if {schema}.fleet_lives() then
     return 0;
   end if;
-  -- What is counted behind the lock must be newer than the lock.
+  -- Counting after the lock needs a newer snapshot than the lock.
   if current_setting('transaction_isolation') <> 'read committed' then
     return 0;
   end if;
@@ -37,7 +35,7 @@ begin
   if _keys is null then
     return 0;
   end if;
-  {move give_way}
+  {move unadmit}
   into ignored;
   for answer in
     {move admit}
@@ -49,7 +47,7 @@ end $$;
 
 create or replace function {schema}.sweep(most integer default 1000)
 returns table (rescued bigint, ended bigint, expired bigint, promoted bigint, admitted bigint)
-language plpgsql volatile set enable_seqscan = off as $$
+language plpgsql volatile set jit = off set enable_seqscan = off as $$
 #variable_conflict use_column
 declare
   _now timestamptz := clock_timestamp();
@@ -88,7 +86,7 @@ begin
   into expired, ignored;
   {move promote}
   into promoted, ignored, ignored, ignored;
-  -- Each key with room is one lock until the end of the transaction: a bounded number of them.
+  -- Each key with room is one lock until the end of the transaction, so their number is bounded.
   _limit := 500;
   loop
     lines := 0;
@@ -116,7 +114,7 @@ declare
   _now timestamptz := clock_timestamp();
   ignored bigint;
 begin
-  -- Workers do all of this, in transactions of their own; the caller's may stay open, with its locks (G14).
+  -- Workers do all of this in transactions of their own. The caller's may stay open, with its locks (G14).
   if {schema}.fleet_lives() then
     return;
   end if;
@@ -126,12 +124,12 @@ begin
   end loop;
   {write partitions}
   into ignored, ignored, ignored;
-  {write forget}
+  {write clean_up}
   into ignored, ignored, ignored, ignored;
 end $$;
 
 comment on function {schema}.sweep is
-  'Takes back what lost workers held, ends what expired, makes ready what is due and what has room under its key: at '
-  'most so many of each. For systems where no Headway worker lives; there claim() does it, too.';
+  'Takes back the jobs of lost workers, ends expired jobs, and makes ready those that are due or have room under their '
+  'key: at most `most` of each. For systems without a Headway worker, where claim() also calls it.';
 comment on function {schema}.prune is
-  'Makes the archive''s next partitions and drops those past retention: once a day where no Headway worker lives. Where one does, it does nothing.';
+  'Makes the archive''s next partitions and drops those past retention. Call it once a day in systems without a Headway worker. If one is alive, it does nothing.';

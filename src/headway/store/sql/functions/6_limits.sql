@@ -1,11 +1,11 @@
--- Limits from any language: set, taken back, looked at. A rate is written as everywhere: '10/s', '100/min', '1/10s'.
+-- Limits from any language: set, reset and list them. A rate is written as everywhere: '10/s', '100/min', '1/10s'.
 
--- Starts per second of a rate as people write it; core/limits.py reads the same.
+-- Return the starts per second of a rate as people write it. core/limits.py reads the same.
 create or replace function {schema}.per_second(rate text) returns double precision
 language plpgsql immutable as $$
 declare
   parts text[] := regexp_match(lower(btrim(rate) collate "C"),
-    '^(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*(s|sec|second|m|min|minute|h|hour|d|day)$');
+    E'^(\\d+(?:\\.\\d+)?)\\s*/\\s*(\\d+(?:\\.\\d+)?)?\\s*(s|sec|second|m|min|minute|h|hour|d|day)$');
   span double precision;
 begin
   if rate is null then
@@ -14,19 +14,18 @@ begin
   span := coalesce(parts[2]::double precision, 1)
     * case left(parts[3], 1) when 's' then 1 when 'm' then 60 when 'h' then 3600 when 'd' then 86400 end;
   if parts is null or span <= 0 or parts[1]::double precision / span not between 1e-6 and 1e6 then
-    perform {schema}.refuse(format('rate %L is not one', rate), 'Write it like ''10/s'', ''100/min'' or ''1/10s''.');
+    perform {schema}.refuse(format('rate %L cannot be read', rate), 'Write it like ''10/s'', ''100/min'' or ''1/10s''.');
   end if;
   return parts[1]::double precision / span;
 end $$;
 
--- The bucket of a queue's or task's rate. A user's key has no control characters, so it is never the same.
+-- Return the name of the bucket of a queue or task. A user's key has no control characters, so it is never the same.
 create or replace function {schema}.bucket_of(kind text, name text) returns text
 language sql immutable parallel safe as $$
   select chr(31) || kind || ' ' || name
 $$;
 
--- How many may start now under a rate: what is in its bucket, where all tokens taken so far are earned again by
--- `spent_until`. Null without a rate.
+-- Return how many jobs may start now under a rate, null without a rate. By `spent_until` all tokens are earned again.
 create or replace function {schema}.tokens(
   rate double precision, burst integer, spent_until timestamptz, moment timestamptz) returns integer
 language sql immutable parallel safe as $$
@@ -38,17 +37,17 @@ create or replace function {schema}.check_limit(
   kind text, concurrency integer, rate double precision, burst integer) returns void
 language plpgsql stable as $$
 declare
-  fewest integer := (kind = 'keys')::integer;   -- a queue or a task may be shut by 0
+  fewest integer := (kind = 'keys')::integer;   -- 0 shuts a queue or a task
 begin
   if concurrency not between fewest and 1000000 then
     perform {schema}.refuse(format('concurrency %s is not from %s to 1000000', concurrency, fewest),
-      'Leave it out for no limit of those that run at once.');
+      'Leave it out for no limit.');
   end if;
-  if rate not between 1e-6 and 1e6 then         -- nor is NaN
+  if rate not between 1e-6 and 1e6 then         -- NaN is not
     perform {schema}.refuse(format('rate %s is not from 0.000001 to 1000000 a second', rate), 'Leave it out for no rate.');
   end if;
   if burst not between 1 and 1000000 or (burst is null) <> (rate is null) then
-    perform {schema}.refuse(format('burst %s is not from 1 to 1000000 beside a rate', burst), 'Give both, or the rate alone.');
+    perform {schema}.refuse(format('burst %s is not from 1 to 1000000, or has no rate', burst), 'Give both, or the rate alone.');
   end if;
 end $$;
 
@@ -95,12 +94,12 @@ begin
   return was_set;
 end $$;
 
--- Of what a limit is: of exactly one of them.
+-- Return the kind of a limit. Refuse a call that does not name exactly one queue, task or keys_of.
 create or replace function {schema}.limited(queue text, task text, keys_of text) returns text
 language plpgsql stable as $$
 begin
   if num_nonnulls(queue, task, keys_of) <> 1 then
-    perform {schema}.refuse('one of queue, task and keys_of is to be given', 'Name one: queue => ''mail''.');
+    perform {schema}.refuse('exactly one of queue, task and keys_of must be given', 'Name one: queue => ''mail''.');
   end if;
   perform {schema}.check_name(case when queue is not null then 'queue' else 'task' end, coalesce(queue, task, keys_of));
   return case when queue is not null then 'queue' when task is not null then 'task' else 'keys' end;
@@ -111,20 +110,20 @@ select kind, name, concurrency, rate as rate_per_second, burst, declared, change
        paused_at is not null and coalesce(paused_until > now(), true) as paused,
        paused_at, paused_until, paused_by, pause_reason
 from {schema}.control
--- Not what is left of a pause that is over.
+-- Without the rows of pauses that are over.
 where num_nonnulls(concurrency, rate, declared, changed_at) > 0 or paused_at is not null and coalesce(paused_until > now(), true);
 
 comment on view {schema}.controls is
-  'Every pause and limit there is, of queues, tasks, keys and each key of a task. Stable: columns are only added.';
+  'Every pause and limit of queues, tasks, keys and each key of a task. Stable: columns are only added.';
 comment on column {schema}.controls.kind is 'queue, task (a task, a flow or flow/step), key, or keys: each key of a task.';
 comment on column {schema}.controls.concurrency is 'How many run at once in the whole fleet; null: any number.';
 comment on column {schema}.controls.rate_per_second is 'How many start in a second; null: any number.';
-comment on column {schema}.controls.burst is 'How many start at once after a pause.';
-comment on column {schema}.controls.declared is 'The limits that the code declares; they hold unless someone set others.';
-comment on column {schema}.controls.changed_by is 'Who set other limits than those.';
-comment on column {schema}.controls.paused_by is 'Who paused it.';
+comment on column {schema}.controls.burst is 'How many start at once after a quiet time.';
+comment on column {schema}.controls.declared is 'The limits that the code declares. They apply unless a person set others.';
+comment on column {schema}.controls.changed_by is 'The person who set other limits.';
+comment on column {schema}.controls.paused_by is 'The person who paused it.';
 comment on function {schema}.set_limit is
-  'Limits how many of a queue, of a task or of each key of a task run at once and start in a time, in the whole fleet and '
-  'from the next claim on; a number left out is no limit.';
+  'Limits how many jobs of a queue, of a task or of each key of a task run at once and start in a time, in the whole fleet '
+  'and from the next claim on. A number that is left out does not limit anything.';
 comment on function {schema}.reset_limit is
-  'Back to the limits that the code declares. False if nobody had set others.';
+  'Restores the limits that the code declares. Returns false if nobody had set others.';

@@ -1,5 +1,5 @@
--- Looking after jobs and queues from any language. Security definer, like the functions of producers: an
--- operator needs no table.
+-- Operates jobs and queues from any language.
+-- * Security definer, like the functions of producers: an operator needs no right to a table.
 
 create or replace function {schema}.retry(id uuid, from_step text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -11,7 +11,7 @@ declare
   _now timestamptz := clock_timestamp();
   answer record;
 begin
-  -- One that changes hands at this moment is not seen: then it is asked again, as store/scripts.py does.
+  -- A job that moves between tables at this moment is not seen. Then it tries again, as store/scripts.py does.
   for try in 1 .. 20 loop
     begin
       for answer in
@@ -66,7 +66,7 @@ begin
   return edited;
 end $$;
 
--- Whether claims of it are stopped at a moment.
+-- Return whether a queue, task or key is paused at a moment.
 create or replace function {schema}.paused(kind text, name text, moment timestamptz) returns boolean
 language sql stable as $$
   select exists (
@@ -93,8 +93,8 @@ declare
   ignored text;
 begin
   if until not between _now and timestamptz '9999-12-31 00:00+00' then
-    perform {schema}.refuse(format('until %s is not a moment to come, up to the year 9999', until),
-      'Leave it out for a pause that someone has to end.');
+    perform {schema}.refuse(format('until %s is not in the future, up to the year 9999', until),
+      'Leave it out for a pause without an end.');
   end if;
   {write pause}
   into since, ignored;
@@ -133,12 +133,12 @@ begin
   return asked is not null;
 end $$;
 
--- Of what something is said: of exactly one of them.
+-- Return the kind of a pause. Refuse a call that does not name exactly one queue, task or key.
 create or replace function {schema}.controlled(queue text, task text, key text) returns text
 language plpgsql stable as $$
 begin
   if num_nonnulls(queue, task, key) <> 1 then
-    perform {schema}.refuse('one of queue, task and key is to be given', 'Name one: queue => ''mail''.');
+    perform {schema}.refuse('exactly one of queue, task and key must be given', 'Name one: queue => ''mail''.');
   end if;
   perform {schema}.check_name(case when queue is not null then 'queue' when task is not null then 'task' else 'key' end,
     coalesce(queue, task, key), key is null);
@@ -146,15 +146,15 @@ begin
 end $$;
 
 comment on function {schema}.retry is
-  'Runs a failed, cancelled or expired job again where it stood, or at an earlier step of its flow, with fresh attempts; '
-  'a scheduled one now. False if there is nothing to repeat.';
+  'Runs a failed, cancelled or expired job again at its step, or at an earlier step of its flow, with fresh attempts; '
+  'runs a scheduled one now. Returns false if the job cannot be retried.';
 comment on function {schema}.cancel is
-  'Cancels a job that waits, and asks a running one to stop. False if there is no such job, or it has ended.';
+  'Cancels a waiting job, and asks a running one to stop. Returns false if there is no such job, or it has ended.';
 comment on function {schema}.edit is
-  'Corrects the input of a job that waits, or that ended without success and may be retried. False if it is neither.';
+  'Replaces the input of a job that waits, or that ended without success and may be retried. Returns false for others.';
 comment on function {schema}.pause is
-  'Stops claims from a queue, of a task (or a whole flow) or under a key, everywhere; running jobs go on. Until it is '
-  'resumed, or until a moment. False if it was paused already: then by, reason and until are new.';
+  'Pauses a queue, a task (or a whole flow) or a key in the whole fleet, until it is resumed or until a moment. Running '
+  'jobs continue. Returns false if it was paused already: then by, reason and until are replaced.';
 comment on function {schema}.drain is
-  'Asks a worker to drain: it claims nothing more, finishes what runs and ends. False if no such worker is alive.';
-comment on function {schema}.resume is 'Opens a paused queue, task or key. False if it was not paused.';
+  'Asks a worker to drain: it claims no more jobs, finishes those that run, and ends. Returns false if no such worker is alive.';
+comment on function {schema}.resume is 'Resumes a paused queue, task or key. Returns false if it was not paused.';

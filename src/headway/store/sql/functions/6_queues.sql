@@ -1,4 +1,4 @@
--- Changes of all jobs that wait in a queue, from any language: all of it in the caller's transaction.
+-- Changes all waiting jobs of a queue, from any language, in the caller's transaction.
 
 create or replace function {schema}.purge(queue text, task text default null) returns bigint
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -41,7 +41,7 @@ begin
   perform {schema}.check_name('queue', coalesce(_queue, ''));
   perform {schema}.check_name('target', coalesce(_target, ''));
   if _queue = _target then
-    perform {schema}.refuse(format('the jobs of queue %s are there already', _queue), 'Name another queue to move them to.');
+    perform {schema}.refuse(format('queue and target are both %s', _queue), 'Give another target.');
   end if;
   while _after is not null loop
     {move transfer}
@@ -53,7 +53,7 @@ begin
 end $$;
 
 comment on function {schema}.purge is
-  'Cancels what waits in a queue, of all tasks or of one: ready, scheduled, blocked and waiting jobs, not running ones. '
-  'How many. They are in the archive and may be retried.';
+  'Cancels the waiting jobs of a queue, of all tasks or of one, and returns how many: ready, scheduled, blocked and waiting '
+  'jobs, not running ones. They are in the archive and may be retried.';
 comment on function {schema}.move is
-  'Has what waits in a queue wait in another, of all tasks or of one. How many. A job keeps its state, its moment and its keys.';
+  'Moves the waiting jobs of a queue to another, of all tasks or of one, and returns how many. A job keeps its state, its moment and its keys.';

@@ -1,6 +1,6 @@
--- Why a job does not run, in words: one reason to a line, the most certain first.
+-- Explains in words why a job does not run: one reason to a line, the most certain first.
 
--- A duration for people, in at most two units; as core/duration.py has it.
+-- Return a duration for people, in at most two units, as core/duration.py does.
 create or replace function {schema}.in_words(seconds double precision) returns text
 language sql immutable parallel safe as $$
   select case
@@ -24,7 +24,7 @@ language sql volatile as $$
     when 'c' then format('it was cancelled %s%s', ended, again)
     else format('it expired %s: its time to live passed while it waited%s', ended, again) end
   from (select {schema}.in_words(extract(epoch from clock_timestamp() - past.finished_at)) || ' ago' as ended,
-               format('; `headway job retry %s` runs it again', past.id) as again) said
+               format('; `headway job retry %s` runs it again', past.id) as again) words
 $$;
 
 create or replace function {schema}.explain_running(job {schema}.job) returns setof text
@@ -37,7 +37,7 @@ begin
   return next format('it has run for %s on worker %s%s, attempt %s of %s',
     {schema}.in_words(extract(epoch from clock_timestamp() - job.claimed_at)), job.worker_id,
     coalesce(' (' || owner.name || ')', ''), job.attempt, job.max_attempts);
-  -- Which handler has which connection is not known to the server: they are named by their worker.
+  -- The server does not know which handler has which connection: they have the name of their worker.
   for held in
     select w.pid as waiter, b.pid, b.application_name, b.state, b.query, clock_timestamp() - b.state_change as since
     from pg_stat_activity w cross join lateral unnest(pg_blocking_pids(w.pid)) as blocking(pid)
@@ -47,7 +47,7 @@ begin
     return next format('a transaction of its worker (pid %s) waits for pid %s (%s): commit or roll that one back', held.waiter,
       coalesce(held.pid::text, 'of a prepared transaction'),
       concat_ws(', ', nullif(held.application_name, ''), held.state || ' for ' || {schema}.in_words(extract(epoch from held.since)),
-        '`' || left(regexp_replace(held.query, '\s+', ' ', 'g'), 200) || '`'));
+        '`' || left(regexp_replace(held.query, E'\\s+', ' ', 'g'), 200) || '`'));
   end loop;
   if {schema}.asked_to_stop(job.id) then
     return next 'it was asked to stop';
@@ -70,41 +70,41 @@ begin
   end if;
 end $$;
 
--- What people said that keeps a job from running now: pauses of its queue, task or key, and limits without room.
+-- Return the controls that keep a job from running now: pauses of its queue, task or key, and limits without room.
 create or replace function {schema}.controls_of(job {schema}.job) returns table (reason text)
 language plpgsql volatile as $$
 declare
-  handler text := case job.step when '' then job.task else job.task || '/' || job.step end;
-  said {schema}.control;
+  handler text := {part handler job};
+  control {schema}.control;
   about text;
   running bigint;
   token_in double precision;
 begin
-  for said in
+  for control in
     select * from {schema}.control c
     where c.kind = 'queue' and c.name = job.queue or c.kind = 'task' and c.name in (handler, job.task)
        or c.kind = 'key' and c.name = job.key
     order by c.kind
   loop
-    about := said.kind || ' ' || said.name;
-    if {schema}.paused(said.kind, said.name, clock_timestamp()) then
+    about := control.kind || ' ' || control.name;
+    if {schema}.paused(control.kind, control.name, clock_timestamp()) then
       reason := format('%s is paused by %s%s; `headway queue resume %s` opens it%s', about,
-        coalesce(said.paused_by, 'someone'), coalesce(': ' || said.pause_reason, ''),
-        case said.kind when 'queue' then said.name else format('--%s %s', said.kind, said.name) end,
-        coalesce(', else it opens in ' || {schema}.in_words(extract(epoch from said.paused_until - clock_timestamp())), ''));
+        coalesce(control.paused_by, 'someone'), coalesce(': ' || control.pause_reason, ''),
+        case control.kind when 'queue' then control.name else format('--%s %s', control.kind, control.name) end,
+        coalesce(', else it opens in ' || {schema}.in_words(extract(epoch from control.paused_until - clock_timestamp())), ''));
       return next;
     end if;
-    if said.concurrency is not null and said.kind <> 'key' then
+    if control.concurrency is not null and control.kind <> 'key' then
       select count(*) into running from {schema}.job j where j.worker_id is not null
-        and case said.kind when 'queue' then j.queue = said.name
+        and case control.kind when 'queue' then j.queue = control.name
             else j.task = job.task and j.step = job.step end;
-      if running >= said.concurrency then
-        reason := format('%s has %s of %s running', about, running, said.concurrency);
+      if running >= control.concurrency then
+        reason := format('%s has %s of %s running', about, running, control.concurrency);
         return next;
       end if;
     end if;
-    select extract(epoch from b.spent_until - clock_timestamp()) - (said.burst - 1) / said.rate into token_in
-    from {schema}.bucket b where b.key = {schema}.bucket_of(said.kind, said.name) and b.rated_in = said.rated_in;
+    select extract(epoch from b.spent_until - clock_timestamp()) - (control.burst - 1) / control.rate into token_in
+    from {schema}.bucket b where b.key = {schema}.bucket_of(control.kind, control.name) and b.rated_in = control.rated_in;
     if token_in > 0 then
       reason := format('%s may start the next in %s', about, {schema}.in_words(token_in));
       return next;
@@ -115,13 +115,14 @@ end $$;
 create or replace function {schema}.explain_blocked(job {schema}.job, alive boolean) returns setof text
 language plpgsql volatile as $$
 declare
-  held bigint;
+  held integer;
   holders text;
   before bigint;
-  most integer := job.key_limit;
-  ready bigint;
+  ready integer;
   each {schema}.control;
-  token_in double precision;
+  most integer;
+  next_in double precision;
+  _now timestamptz := clock_timestamp();
 begin
   return query select reason from {schema}.controls_of(job);
   if {schema}.paused('key', job.key, clock_timestamp())
@@ -137,36 +138,37 @@ begin
   end if;
   select count(*) into before from (
     select 1 from {schema}.job b where b.state = 'b' and b.key = job.key
-      and (case when b.ordered then 0 else -b.priority end, b.seq)
-        < (case when job.ordered then 0 else -job.priority end, job.seq)
+      and ({part line_rank b}, b.seq)
+        < ({part line_rank job}, job.seq)
     limit 1001) ahead;
   if job.key_limit = 0 then
-    select * into each from {schema}.control c
-    where c.kind = 'keys' and c.name = case job.step when '' then job.task else job.task || '/' || job.step end;
-    most := each.concurrency;
-    select greatest(0, extract(epoch from max(spent_until) - clock_timestamp())) + (ready + sum(starts) - each.burst + 1) / each.rate
-    into token_in
-    from (select b.spent_until, 0 as starts from {schema}.bucket b where b.key = job.key and b.rated_in = each.rated_in
-          union all
-          select null, s.count from {schema}.start s where s.key = job.key and s.rated_in = each.rated_in) taken;
+    select * into each from {schema}.control c where c.kind = 'keys' and c.name = {part handler job};
   end if;
+  select rule.most, rule.next_in into most, next_in
+  from (select job.key_limit) f cross join (select each.*) c cross join (select held, ready) h
+  cross join (
+    -- Starts that are not in the bucket yet take their tokens, too.
+    select greatest(max(b.spent_until), _now) + make_interval(secs => coalesce(sum(s.starts), 0) / each.rate) as spent_until
+    from (select sum(n.count) as starts from {schema}.start n where n.key = job.key and n.rated_in = each.rated_in) s
+    left join {schema}.bucket b on b.key = job.key and b.rated_in = each.rated_in) spent
+  cross join lateral (
+    {part key_room}) rule;
   if held > 0 then
-    return next format('key %s has %s in use, by %s', job.key, held || coalesce(' of ' || most, ''), holders);
+    return next format('key %s has %s in use, by %s', job.key, held || case when job.key_limit > 0 or each.concurrency is not null then ' of ' || most else '' end, holders);
   end if;
-  if before > 0 and token_in > 0 then
-    return next format('key %s may start the next in %s', job.key, {schema}.in_words(token_in));
+  if before > 0 and next_in > 0 then
+    return next format('key %s may start the next in %s', job.key, {schema}.in_words(next_in));
   end if;
   return next case when before > 1000 then 'over 1000 others are before it in line'
     when before > 0 then format('it is number %s in line', before + 1)
     when held >= most then 'it is the next in line'
-    -- As many as may start at once, or as a turn has (admit.sql).
-    when ready >= least(32, each.burst) then format('it is the next in line, after %s of key %s that are ready and have not started',
+    when next_in is null then format('it is the next in line, after %s of key %s that are ready and have not started',
       ready, job.key)
     when job.key_limit = 0 and each.name is null and alive and not exists (
-        select 1 from {schema}.task t where t.name = case job.step when '' then job.task else job.task || '/' || job.step end)
+        select 1 from {schema}.task t where t.name = {part handler job})
       then format('no worker has declared its task yet, whose limits it waits for; deploy an app that defines it, or say them '
         || 'with headway.set_limit(keys_of => %L)', job.task)
-    when token_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(token_in))
+    when next_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(next_in))
     when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
     else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;
 end $$;
@@ -174,18 +176,18 @@ end $$;
 create or replace function {schema}.explain_ready(job {schema}.job) returns setof text
 language plpgsql volatile as $$
 declare
-  handler text := case job.step when '' then job.task else job.task || '/' || job.step end;
+  handler text := {part handler job};
   named text := case job.step when '' then 'task ' || job.task else format('step %s of %s', job.step, job.task) end;
   fleet record;
-  said record;
+  control record;
   stopped boolean := false;
   before bigint;
 begin
-  for said in select * from {schema}.controls_of(job) loop
-    return next said.reason;
+  for control in select * from {schema}.controls_of(job) loop
+    return next control.reason;
     stopped := true;
   end loop;
-  -- Who claims by SQL without naming tasks knows them all.
+  -- A consumer in SQL that names no tasks can run them all.
   select count(*) as alive, count(*) filter (where serves) as serving, count(*) filter (where knows) as knowing,
          count(*) filter (where serves and knows) as able into fleet
   from (select w.queues ?| array[job.queue, '*'] as serves, w.tasks ? handler or (w.version = 'sql' and w.tasks = '[]') as knows
@@ -251,4 +253,4 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp as 
 $$;
 
 comment on function {schema}.explain is
-  'Why this job is not running, or what became of it: one reason to a line, the most certain first.';
+  'Returns why this job is not running, or how it ended: one reason to a line, the most certain first.';

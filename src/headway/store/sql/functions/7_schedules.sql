@@ -1,8 +1,7 @@
--- Schedules from any language: to look at them, pause and resume them, and run them now. They are put by Python, which
--- reads their specs.
+-- Schedules from any language: list, pause, resume, and run now. Python puts them, because it reads their specs.
 
--- The document of the job of one occurrence, made of the schedule's. The task's own unique key, or that of
--- overlap = 'skip', says more than that the occurrence is made once.
+-- Return the document of the job of one occurrence.
+-- * The task's own unique key, or that of overlap = 'skip', replaces the one by which an occurrence is made once.
 create or replace function {schema}.occurrence_job(job jsonb, name text, id uuid, occurrence text, at timestamptz)
 returns jsonb language sql stable as $$
   select job || jsonb_build_object(
@@ -73,23 +72,23 @@ begin
   return null;
 end $$;
 
-comment on view {schema}.schedules is 'What is made again and again, and when. Stable: columns are only added.';
-comment on column {schema}.schedules.name is 'Its name: what it was put as, or the task''s name.';
+comment on view {schema}.schedules is 'Every schedule and its next occurrence. Stable: columns are only added.';
+comment on column {schema}.schedules.name is 'Its name. A schedule of a task that gives no name has the task''s name.';
 comment on column {schema}.schedules.spec is 'When, as it was written: "0 8 * * 1-5[Europe/Berlin]".';
 comment on column {schema}.schedules.input is 'The arguments of each job by name.';
-comment on column {schema}.schedules.owner is 'The name of the app that declared or put it; '''' if that has none.';
-comment on column {schema}.schedules.declared is 'Whether code declares it, rather than someone who put it at run time.';
-comment on column {schema}.schedules.catch_up is 'What becomes of missed occurrences: skip, one or all.';
-comment on column {schema}.schedules.overlap is 'When the last job has not ended: allow, skip or queue.';
-comment on column {schema}.schedules.next_at is 'The next occurrence; null if there is none, or no worker has looked at it yet.';
+comment on column {schema}.schedules.owner is 'The name of the app that declared or put it; '''' for an app without a name.';
+comment on column {schema}.schedules.declared is 'True if code declares it, false if it was put at run time.';
+comment on column {schema}.schedules.catch_up is 'How many missed occurrences fire later: skip (none), one or all.';
+comment on column {schema}.schedules.overlap is 'If the last job has not ended: allow, skip or queue.';
+comment on column {schema}.schedules.next_at is 'The next occurrence; null if there is none, or no worker has read it yet.';
 comment on column {schema}.schedules.last_at is 'The newest occurrence that was fired.';
 comment on column {schema}.schedules.last_job is 'The job of that occurrence.';
-comment on column {schema}.schedules.ends_at is 'No occurrence after this moment.';
-comment on column {schema}.schedules.paused_by is 'Who paused it.';
+comment on column {schema}.schedules.ends_at is 'There is no occurrence after this moment.';
+comment on column {schema}.schedules.paused_by is 'The person who paused it.';
 comment on function {schema}.pause_schedule is
-  'Stops a schedule until it is resumed; what it made goes on. False if there is none of this name.';
+  'Pauses a schedule until it is resumed. Its jobs continue. Returns false if there is no schedule of this name.';
 comment on function {schema}.resume_schedule is
-  'Lets a paused schedule go on from now; what fell into the pause is not made up for. False if it was not paused.';
+  'Resumes a paused schedule from now on. Occurrences during the pause are not fired. Returns false if it was not paused.';
 comment on function {schema}.run_schedule is
-  'Makes a job of a schedule now, paused or not; its id, or that of the job that has its unique key. Null if there is '
-  'no schedule of this name.';
+  'Makes a job of a schedule now, paused or not. Returns its id, or that of the job that has its unique key; null if no '
+  'schedule has this name.';

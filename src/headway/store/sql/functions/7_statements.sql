@@ -1,17 +1,17 @@
--- What Python's operators and readers do to the tables, with the rights of the owner: one function for each
--- statement that changes something, with the parameters of the statement and its text inside. An operator needs no right
--- to any table. A client calls them (sql/calls); workers run the statements themselves.
--- * The moment is for tests: only the owner may choose it. Everybody else gets that of the database.
--- * A value that a constraint does not check is checked here: an operator may call these functions directly.
+-- Statements of Python's operators and readers as functions with the owner's rights, so that they need no right to a table.
+-- * Each has the parameters of one statement that changes something, and its text.
+-- * Clients call them (sql/calls). Workers run the statements themselves.
+-- * The moment is for tests: only the owner may choose it.
+-- * Values that no constraint checks are checked here, because an operator may call these functions directly.
 
 create or replace function {schema}.check_moment(given timestamptz) returns void
 language plpgsql stable as $$
 begin
-  -- In a function that acts with the owner's rights `current_user` is the owner.
+  -- In a function with the owner's rights, `current_user` is the owner.
   if given is not null and not pg_has_role(
       coalesce(nullif(current_setting('role'), 'none'), session_user::text)::name, current_user, 'usage') then
-    raise exception using errcode = 'insufficient_privilege', message = 'only the owner of the schema chooses the moment',
-      hint = 'Pass null: then it is that of the database.';
+    raise exception using errcode = 'insufficient_privilege', message = 'only the owner of the schema may choose the moment',
+      hint = 'Pass null for the moment of the database.';
   end if;
 end $$;
 
@@ -21,7 +21,7 @@ begin
   if kind is distinct from 'key' then
     perform {schema}.check_name(coalesce(kind, 'kind'), coalesce(name, ''));
   elsif name is null or name = '' or char_length(name) > 602 or name ~ '[[:cntrl:]]' then  -- as core/keys.py
-    perform {schema}.refuse(format('key %L is not one', left(name, 220)), 'Give a key as a job has it.');
+    perform {schema}.refuse(format('key %L is not a key', left(name, 220)), 'Give a key of a job.');
   end if;
 end $$;
 
@@ -36,7 +36,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_revive(_id uuid, _step text, _channel text, _now timestamptz)
-returns table (told text)
+returns table (notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -59,7 +59,7 @@ end $$;
 
 create or replace function {schema}.operator_purge(
   _queue text, _task text, _after uuid, _before timestamptz, _channel text, _done text, _now timestamptz)
-returns table (changed bigint, meant bigint, last uuid, before timestamptz, rung bigint)
+returns table (changed bigint, meant bigint, last uuid, before timestamptz, notified bigint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -70,7 +70,7 @@ end $$;
 
 create or replace function {schema}.operator_transfer(
   _queue text, _target text, _task text, _after uuid, _before timestamptz, _channel text, _now timestamptz)
-returns table (changed bigint, meant bigint, last uuid, before timestamptz, rung bigint)
+returns table (changed bigint, meant bigint, last uuid, before timestamptz, notified bigint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -83,7 +83,7 @@ end $$;
 create or replace function {schema}.operator_pause(
   _kind text, _name text, _by text, _reason text, _until timestamptz, _lasting double precision, _channel text,
   _now timestamptz)
-returns table (paused_at timestamptz, told text)
+returns table (paused_at timestamptz, notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -98,7 +98,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_resume(_kind text, _name text, _channel text, _now timestamptz)
-returns table (shut boolean, told text)
+returns table (shut boolean, notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -110,7 +110,7 @@ end $$;
 create or replace function {schema}.operator_set_limit(
   _kind text, _name text, _concurrency integer, _rate double precision, _burst integer, _by text, _channel text,
   _now timestamptz)
-returns table (told text)
+returns table (notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -122,7 +122,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_reset_limit(_kind text, _name text, _channel text)
-returns table (told text)
+returns table (notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -139,7 +139,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_drain_worker(_worker bigint, _channel text, _now timestamptz)
-returns table (id bigint, told text)
+returns table (id bigint, notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -159,7 +159,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_resume_schedule(_name text, _channel text, _now timestamptz)
-returns table (resumed boolean, resumed_rows bigint, rung bigint)
+returns table (resumed boolean, resumed_rows bigint, notified bigint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 begin
@@ -178,7 +178,7 @@ begin
   {write run_schedule};
 end $$;
 
--- A reader who waits for a job is told of its end. The one row that this adds goes when the job ends.
+-- A reader that waits for a job is notified of its end. The one row that this adds is deleted when the job ends.
 create or replace function {schema}.reader_await(_id uuid, _now timestamptz) returns table (job_id uuid)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

@@ -1,6 +1,8 @@
--- Who may do what. Inside the schema nothing is left to PUBLIC; roles are made only if asked for, because
--- they belong to the whole cluster. Run after every change of functions, so that new ones have their rights.
--- Once made for this schema (they may use it), the roles are given what is new without asking.
+-- Grants the rights of each role.
+-- * PUBLIC has no right in the schema but to pure functions.
+-- * Roles are made only on request, because they belong to the whole cluster. Once they may use this schema, they get the
+--   rights to new functions without a request.
+-- * It runs after every change of functions, so that new ones have their rights.
 create or replace function {schema}.grant_rights(make_roles boolean) returns void
 language plpgsql volatile as $$
 declare
@@ -11,7 +13,7 @@ begin
   revoke execute on all functions in schema {schema} from public;
   -- Pure, and part of the views.
   grant execute on function {schema}.label, {schema}.keys_of, {schema}.in_words to public;
-  -- Whoever looks after partitions need not own the tables; whoever enqueues needs no right to them.
+  -- A worker that makes partitions need not own the tables. A producer needs no right to them.
   alter function {schema}.empty_nets security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.add_partitions security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.drop_partitions security definer set search_path = pg_catalog, pg_temp;
@@ -34,7 +36,7 @@ begin
   end if;
 
   grant usage on schema {schema} to "{plain}_producer", "{plain}_worker", "{plain}_reader", "{plain}_operator";
-  -- Every process looks whether the schema fits it.
+  -- Every process checks the version of the schema.
   grant select (version, suits) on {schema}.migration to "{plain}_producer", "{plain}_reader", "{plain}_operator";
 
   grant select, insert on {schema}.inbox to "{plain}_producer";  -- it is always empty; for `returning id`
@@ -43,8 +45,8 @@ begin
 
   grant select on {schema}.jobs, {schema}.queues, {schema}.controls to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.live_jobs, {schema}.metrics, {schema}.measure to "{plain}_reader", "{plain}_operator";
-  -- The statements of Python's readers (sql/reads) read the tables: with `select` alone nobody writes or locks a row.
-  grant select on {schema}.job, {schema}.archive, {schema}.attempt, {schema}.worker, {schema}.duty, {schema}.task,
+  -- The statements of Python's readers (sql/reads) read the tables. With `select` alone they cannot write or lock a row.
+  grant select on {schema}.job, {schema}.archive, {schema}.attempt, {schema}.worker, {schema}.leader, {schema}.task,
     {schema}.control, {schema}.schedule, {schema}.stop_request, {schema}.drain_request
     to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.reader_await to "{plain}_reader", "{plain}_operator";
@@ -57,7 +59,7 @@ begin
   grant select on {schema}.schedules to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.pause_schedule, {schema}.resume_schedule, {schema}.run_schedule
     to "{plain}_operator";
-  -- Python's operators (sql/calls). Who runs a schedule withdraws its job if a repetition made it a second time.
+  -- Python's operators (sql/calls). Running a schedule withdraws its job if a repetition made it a second time.
   for given in
     select p.oid::regprocedure as name from pg_catalog.pg_proc p
     where p.pronamespace = '{schema}'::regnamespace and starts_with(p.proname, 'operator_')
@@ -66,7 +68,7 @@ begin
   end loop;
   grant execute on function {schema}.withdraw_jobs to "{plain}_operator";
 
-  -- Partitions are reached through their parents; they come and go, and need no rights of their own.
+  -- Partitions are reached through their parents and need no rights of their own.
   for given in
     select c.oid::regclass as name, c.relname in ('migration', 'definition') as only_read
     from pg_catalog.pg_class c

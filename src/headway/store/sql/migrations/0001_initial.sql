@@ -1,11 +1,12 @@
--- Everything lives in one schema and nothing outside it is touched. Tables are private; the functions
--- and views in sql/functions are the stable surface. Invariants (I1..) are numbered in
--- headway/core/state.py.
+-- Creates the tables of jobs and workers, all of them in one schema.
+-- * Tables are private. The functions and views in sql/functions are the stable surface.
+-- * Invariants (I1..) are numbered in headway/core/state.py.
 
 create sequence {schema}.job_seq as bigint;
 
--- Live jobs only. Columns run from wide and fixed to variable, so that no byte goes to padding. Text in an index is
--- of the collation "C" here as everywhere: that of a language changes with the libraries of the system.
+-- Live jobs only.
+-- * Columns go from wide and fixed to variable, so that no byte is padding.
+-- * Text in an index has the collation "C" everywhere: those of languages change with the libraries of the system.
 create table {schema}.job (
   id           uuid primary key,
   seq          bigint not null default nextval('{schema}.job_seq'),
@@ -34,7 +35,7 @@ create table {schema}.job (
   headers      jsonb,
   progress     jsonb,
   carried      jsonb,                           -- a flow's state, from step to step
-  -- Cheap ones: they are evaluated at every claim, too. enqueue_jobs checks the rest, once.
+  -- Only cheap ones, because every claim evaluates them, too. enqueue_jobs checks the rest, once.
   constraint job_names check (octet_length(queue) between 1 and 800 and octet_length(task) between 1 and 800
     and octet_length(step) <= 800 and octet_length(key) <= 2408 and octet_length(unique_key) <= 800),
   constraint job_moments check (run_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'
@@ -50,14 +51,14 @@ create table {schema}.job (
 -- A lane (queue and priority) is an append-only log: seq is drawn when a job becomes ready.
 create index job_ready on {schema}.job (queue, priority, seq) where state = 'r';
 create index job_scheduled on {schema}.job (run_at) where state = 's';
--- Many entries of one value that soon are dead: merging them into lists, and taking those apart again to find the
--- dead, costs more than it saves.
+-- It has many entries of one value, which soon are dead. Merging them into lists, and splitting those to find the dead
+-- ones, costs more than it saves.
 create index job_held on {schema}.job (worker_id) with (deduplicate_items = off) where worker_id is not null;
 create index job_expiry on {schema}.job (expires_at) where expires_at is not null;
 
--- The line behind a key; an ordered job knows no priority. Beside it, what joined a line of late: its
--- condition is written so that only joined.sql has the same. To the planner, which seldom has statistics of
--- blocked jobs, the two would look alike, and it would walk all lines to find one.
+-- The line of a key. An ordered job has no priority.
+-- job_blocked has the jobs that joined a line recently. Its condition is written so that only joined.sql has the same: the
+-- planner seldom has statistics of blocked jobs, and would walk all lines to find one.
 create index job_line on {schema}.job (key, (case when ordered then 0 else -priority end), seq)
   where state = 'b';
 create index job_blocked on {schema}.job (seq) where case when state = 'b' then true end;
@@ -66,7 +67,7 @@ create index job_holding on {schema}.job (key) with (deduplicate_items = off) wh
 create unique index job_unique on {schema}.job (task, unique_key)
   where unique_key is not null and (not until_claimed or claim = 0);
 
--- Unique keys that outlive their job: taken until a moment, whatever became of it.
+-- Unique keys that outlive their job: taken until a moment.
 create table {schema}.unique_period (
   task         text collate "C" not null,
   key          text collate "C" not null,
@@ -76,8 +77,8 @@ create table {schema}.unique_period (
 );
 create index unique_period_until on {schema}.unique_period (until);
 
--- What workers declared of the tasks they know, and of a flow's steps as `flow/step`: for whoever
--- makes or ends a job without the code at hand.
+-- What workers declared about their tasks, and about a flow's steps as `flow/step`. SQL callers, and those who end a job
+-- without its code, use it.
 create table {schema}.task (
   name           text collate "C" primary key,
   first_step     text not null default '',
@@ -166,8 +167,8 @@ create table {schema}.attempt (
 create index attempt_job on {schema}.attempt (job_id);
 create index attempt_failure on {schema}.attempt (failed_in) where outcome = 'f';
 
--- A net under the partitions: a day that nobody made a partition for loses nothing. Attaching a partition scans the
--- net under an exclusive lock, so it must be empty: sweeps move its rows to `_rest`, where they are deleted when over.
+-- Default partitions: a day without a partition loses no row. Attaching a partition scans the default one under an
+-- exclusive lock, so it must be empty: sweeps move its rows to `_rest`, where they are deleted when over.
 create table {schema}.archive_other partition of {schema}.archive default;
 create table {schema}.attempt_other partition of {schema}.attempt default;
 create table {schema}.archive_rest partition of {schema}.archive for values from (3, minvalue) to (3, maxvalue);
@@ -188,8 +189,8 @@ create table {schema}.worker (
   expires_at   timestamptz not null
 ) with (fillfactor = 50);
 
--- Who runs a fleet-wide duty, for as long as the lease.
-create table {schema}.duty (
+-- Leader election: the worker that runs the fleet's sweeps, for as long as its lease.
+create table {schema}.leader (
   name         text collate "C" primary key,
   worker_id    bigint not null,
   expires_at   timestamptz not null
@@ -202,8 +203,9 @@ create table {schema}.queue (
   pause_reason text
 );
 
--- Requests to stop a job: read by the worker that runs it, and by the leader if it waits. A request is a row of its
--- own, so that a transaction that asks and stays open holds no lock on the job. Two requests for one job do no harm.
+-- Requests to stop a job, for the worker that runs it, or for the leader if it waits.
+-- * A request is a row of its own: a transaction that stays open after it has no lock on the job.
+-- * Two requests for one job do no harm.
 create table {schema}.stop_request (
   job_id       uuid not null,
   asked_at     timestamptz not null
@@ -232,7 +234,7 @@ alter table {schema}.attempt_rest replica identity full;
 alter table {schema}.stop_request replica identity full;
 alter table {schema}.drain_request replica identity full;
 
--- Jobs whose result someone is waiting for; whoever ends the job removes the row and tells them.
+-- Jobs whose end somebody awaits. The statement that ends the job deletes the row and notifies them.
 create table {schema}.awaited (
   job_id       uuid primary key,
   since        timestamptz not null

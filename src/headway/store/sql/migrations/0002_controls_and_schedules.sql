@@ -1,5 +1,6 @@
--- What people say of a queue, a task or a key while everything runs: pauses and limits. One row of each
--- that something was said of; whoever claims or admits reads it.
+-- Creates the tables of pauses, limits, schedules and counts.
+
+-- Pauses and limits of a queue, a task or a key. Claims and admissions read them.
 --   queue  a queue, by name
 --   task   a handler: a task, or a flow's step as `flow/step`; a pause may also name a whole flow
 --   keys   each key of a handler (Limit(key=...)), by the handler's name
@@ -41,8 +42,8 @@ create table {schema}.bucket (
 ) with (fillfactor = 50);
 create index bucket_spent on {schema}.bucket (spent_until);
 
--- Starts under a rate of each key, as claims note them: a row for each claim and key, so that nobody waits for
--- anybody. Whoever admits under the key adds them to its bucket. Fewer than none are those given back.
+-- Starts under a rate of each key, as claims record them: a row for each claim and key, so that no claim waits for
+-- another. admit.sql adds them to the key's bucket. Negative counts are starts that were given back.
 create table {schema}.start (
   key          text collate "C" not null,
   handler      text not null,                   -- whose limit it is
@@ -52,21 +53,21 @@ create table {schema}.start (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 create index start_key on {schema}.start (key);
 
--- The line behind a key in parts, of which one may be shut (able_in_line). As with job_blocked its condition is
--- written so that nobody else has the same: who wants the first of the whole line must not sort it by parts.
+-- The line of a key in sections, of which one may be shut (able_in_line). As with job_blocked, its condition is written so
+-- that no other query has the same: a query for the first of the whole line must not sort it by sections.
 create index job_part on {schema}.job
   (key, ordered, queue, task, step, (case when ordered then 0 else -priority end), seq)
   where case state when 'b' then true end;
 
--- Who counts under the limit of its queue or task; newest first, because under an old snapshot the dead
--- are the oldest. Jobs that no limit is about are in neither.
+-- Jobs that count under the limit of their queue or task; newest first, because under an old snapshot the dead rows are the
+-- oldest. Jobs without such a limit are in neither index.
 alter table {schema}.job
   add column limited boolean not null default false,  -- it was claimed, or ran, under such a limit
   add column rated_in xid8;                           -- while it runs: the rate of its key that it took a token of
 create index job_limited_queue on {schema}.job (queue, seq) where state = 'x' and limited;
 create index job_limited_task on {schema}.job (task, step, seq) where state = 'x' and limited;
 
--- What is to be made again and again. `job` is the document that enqueue_jobs takes, without id and moment.
+-- Schedules. `job` is the document that enqueue_jobs takes, without id and moment.
 create table {schema}.schedule (
   name         text collate "C" primary key,
   owner        text not null default '',        -- the app that declared or put it
@@ -100,8 +101,8 @@ alter table {schema}.worker
   add column trouble text,                              -- what is wrong with it; null: nothing
   add column schedules jsonb not null default '[]';     -- the names of those that its code declares
 
--- How many jobs of a queue came to which end: a row for each settling, so that nobody waits for anybody, and
--- what a sweep has added up of them. A queue that nothing ended in for long is forgotten.
+-- Ended jobs by queue and outcome. `tally` has a row for each settling, so that none waits for another. A sweep adds them
+-- up in `total`, and deletes queues in which no job has ended for long.
 create table {schema}.tally (
   queue        text not null,
   outcome      "char" not null,

@@ -1,7 +1,7 @@
--- scheduled -> ready | blocked, for what is due (I6); then says when the next one is. What has a key
--- and no room under it joins its line.
--- `since` is the promoter's cursor: what was promoted before it lies dead at the start of the index.
--- Any number of promoters may run: they skip what another holds.
+-- scheduled -> ready | blocked, for jobs that are due (I6). Then returns when the next one is due.
+-- * A due job with a key that holds no room joins its key's line.
+-- * `since` is the promoter's cursor: jobs promoted before it are dead entries at the start of the index.
+-- * Any number of promoters may run. They skip rows that another has locked.
 with due as materialized (
   select ctid from {schema}.job
   where state = 's' and run_at <= coalesce(%(now)s, now()) and run_at >= %(since)s::timestamptz
@@ -16,18 +16,12 @@ up as (
   where ctid = any (array(select ctid from due))
   returning queue, priority, run_at, state
 ),
-rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
-  from up where state = 'r' and %(channel)s::text is not null
-  group by queue
-  union all
-  select pg_notify(%(channel)s::text, 'blocked')
-  from up where state = 'b' and %(channel)s::text is not null
-  group by state
+notified as (
+  {part notify_woken up}
 )
 select (select count(*) from up),
        (select max(run_at) from up),
        extract(epoch from (
          select min(run_at) from {schema}.job where state = 's' and run_at > coalesce(%(now)s, now())
        ) - coalesce(%(now)s, now()))::double precision,
-       (select count(*) from rung)
+       (select count(*) from notified)

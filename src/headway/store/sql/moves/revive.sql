@@ -1,8 +1,9 @@
 -- failed | cancelled | expired -> ready | blocked, and scheduled -> the same: tried again on request.
--- The job comes back whole, where it stood (or at `step`, an earlier one of its flow, with the input
--- and the concurrency key that step had), with fresh attempts; its claim number goes on (I3) and its past attempts stay in
--- `attempt`. Its time to live ended with its first life. A unique key that another job has meanwhile
--- is given up; where one is being taken at this moment the statement fails, and nothing has changed.
+-- * The job comes back whole, at the step where it was, with fresh attempts. Or it comes back at `step`, an earlier step
+--   of its flow, with the input and the concurrency key that it had there.
+-- * Its claim number goes on (I3), and its past attempts stay in `attempt`. Its time to live does not apply again.
+-- * It loses its unique key if another job has it by now. If another session is taking that key at this moment, the
+--   statement fails and changes nothing.
 with earlier as (
   select step, input, carried, key, key_limit, coalesce(ordered, false) as ordered from {schema}.attempt
   where job_id = %(id)s::uuid and step = %(step)s::text and input is not null
@@ -37,7 +38,7 @@ made as (
   returning queue, priority, state
 ),
 answered as (
-  -- A request to stop was about the life before.
+  -- A request to stop was meant for the job before it ended.
   delete from {schema}.stop_request r using back b where r.job_id = b.id
 ),
 hurried as (
@@ -46,8 +47,11 @@ hurried as (
       run_at = coalesce(%(now)s, now()), seq = nextval('{schema}.job_seq')
   where id = %(id)s::uuid and state = 's' and %(step)s::text is null
   returning queue, priority, state
+),
+woken as (
+  select * from made union all select * from hurried
+),
+notified as (
+  {part notify_woken woken}
 )
-select case when %(channel)s::text is null then ''
-            when state = 'b' then pg_notify(%(channel)s::text, 'blocked')::text
-            else pg_notify(%(channel)s::text, 'ready ' || priority || ' ' || queue)::text end
-from (select * from made union all select * from hurried) woken
+select (select count(*) from notified)::text as notified from woken

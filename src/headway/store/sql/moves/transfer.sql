@@ -1,7 +1,8 @@
 -- ready -> ready, scheduled -> scheduled, blocked -> blocked, waiting -> waiting: in another queue.
--- Walks the table as purge.sql does. What is ready goes to the tail of its new lane, where the cursors of
--- those who serve it will come by, in the order that it had; lines behind keys know no queues, so what is
--- blocked keeps its place.
+-- * It walks the table as purge.sql does.
+-- * Ready jobs go to the tail of their new lane, after every cursor, in the order that they had.
+-- * Blocked jobs keep their place: the line of a key has jobs of all queues.
+-- * Only ready jobs are notified of. Nothing changes for the others but the queue.
 with walked as materialized (
   select id, ctid as at, queue = %(queue)s::text and coalesce(task = %(task)s::text, %(task)s::text is null)
          and state in ('r', 's', 'b', 'w')
@@ -24,11 +25,12 @@ moved as (
   where ctid = any (array(select at from held))
   returning queue, priority, state
 ),
-rung as (
-  select pg_notify(%(channel)s::text, 'ready ' || array_to_string((array_agg(distinct priority order by priority desc))[1:100], ',') || ' ' || queue)
-  from moved where state = 'r' and %(channel)s::text is not null
-  group by queue
+moved_ready as (
+  select * from moved where state = 'r'
+),
+notified as (
+  {part notify_woken moved_ready}
 )
 select (select count(*) from moved) as changed, (select count(*) from walked where meant) as meant,
        (select id from walked order by id desc limit 1) as last,
-       coalesce(%(before)s::timestamptz, coalesce(%(now)s, now())) as before, (select count(*) from rung) as rung
+       coalesce(%(before)s::timestamptz, coalesce(%(now)s, now())) as before, (select count(*) from notified) as notified

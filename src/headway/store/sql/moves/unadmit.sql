@@ -1,6 +1,9 @@
--- ready -> blocked: who was let in and cannot run now, because its queue or task is shut, gives its room to others
--- of its key who can; only behind lock_keys.sql, and before admit.sql. It stands behind those who were in line when
--- it was let in. Ordered jobs give way to nobody. A row that someone else has locked is being claimed: it stays.
+-- ready -> blocked: a job that was admitted and cannot run now gives its room to other jobs of its key that can. It runs
+-- after lock_keys.sql and before admit.sql, in the same transaction.
+-- * A job cannot run while its queue or task is shut.
+-- * It goes back into the line after the jobs that were in line when it was admitted.
+-- * Ordered jobs keep their room.
+-- * Locked rows are skipped: somebody is claiming them.
 with able as materialized (
   select w.key from (select distinct key from jsonb_array_elements_text(%(keys)s::jsonb) as given(key)) w
   where (select {schema}.anything_shut(coalesce(%(now)s, now()))) and not {schema}.paused('key', w.key, coalesce(%(now)s, now()))
@@ -9,7 +12,7 @@ with able as materialized (
 held_up as materialized (
   select j.at from able cross join lateral (
     select ctid as at from {schema}.job
-    -- Hidden from the planner, which in a quiet hour would take the index of all that is ready.
+    -- The `case` hides the state from the planner, which would take the index of all ready jobs while they are few.
     where key = able.key and holds and case when state = 'r' then true end and not ordered
       and {schema}.shut(queue, task, step, coalesce(%(now)s, now()))
     for no key update skip locked) j

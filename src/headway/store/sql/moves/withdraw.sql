@@ -1,6 +1,5 @@
--- ready | scheduled | blocked -> (nothing). Undoes those of a repeated enqueue that had already run
--- to an end (functions/3_jobs.sql).
--- Runs in the transaction of the repetition, as its own statement: if the first enqueue did commit
--- and its job was settled before the repetition inserted it again, that settling committed before
--- this statement's snapshot, so the archive shows it (I1), or for an hour `unkept`.
+-- ready | scheduled | blocked -> (nothing): undoes a repeated enqueue of jobs that had already ended.
+-- * It runs in the transaction of the repetition, as a statement of its own. If the first enqueue committed and its job
+--   ended before the repetition inserted it again, this snapshot sees that end: in the archive (I1), or in `unkept` for
+--   an hour.
 select id::text from {schema}.withdraw_jobs(%(ids)s::jsonb) as id

@@ -1,4 +1,4 @@
--- As lanes.sql, for a worker that serves whatever queues there are.
+-- Lists the lanes that have ready jobs, as lanes.sql does, for a worker that serves every queue.
 with recursive lane(queue, priority) as (
   (select queue, priority from {schema}.job where state = 'r' order by queue, priority limit 1)
   union all

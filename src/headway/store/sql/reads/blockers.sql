@@ -1,8 +1,8 @@
--- Sessions whose open transaction has locked what others of this schema may wait for, the oldest first.
--- * `whole`: it has locked a table against writers or readers. Otherwise it wrote rows, and has not ended yet.
--- * Rows count only if they were written before `since` seconds ago: who waited for so long waited for those.
--- * No row of ours is read: this answers whatever is locked. Without the rights to see other roles' sessions only
---   pid and application are known. A prepared transaction has no pid.
+-- Lists sessions whose open transaction has locked what others of this schema may wait for, the oldest first.
+-- * `whole`: it has locked a table against writers or readers. Otherwise it wrote rows and has not ended yet.
+-- * Rows count only if they were written more than `since` seconds ago, when the waiting began.
+-- * It reads no table of ours, so it answers whatever is locked.
+-- * Without the rights to see other roles' sessions, only pid and application are known. A prepared transaction has no pid.
 select l.pid, coalesce(a.application_name, '') as application, coalesce(a.state, '') as state,
        extract(epoch from coalesce(%(now)s, now()) - case when a.state = 'active' then a.xact_start else a.state_change end)
          ::double precision as seconds,

@@ -1,4 +1,5 @@
--- Every pause and limit there is. The first columns are what workers go by, the rest is for people.
+-- Lists every pause and limit.
+-- * Workers use the first columns. The rest is for people.
 select kind, name,
        paused_at is not null and coalesce(paused_until > coalesce(%(now)s, now()), true) as paused,
        case when paused_at is not null

@@ -1,5 +1,5 @@
--- How many live jobs of each queue and state lie in some pages of the table, from `first` to before `last`,
--- behind a first row with how many pages there are. A part at a time, so that nobody's vacuum waits for it.
+-- Counts live jobs by queue and state in the pages from `first` to before `last`. The first row has the number of pages.
+-- * A few pages at a time, so that no vacuum waits for it.
 select null as queue, null as state, pg_relation_size('{schema}.job') / current_setting('block_size')::bigint as count
 union all
 select queue, state::text, count(*)

@@ -1,5 +1,5 @@
--- The schedules to look at now, and after how many seconds the next one is: a row for each, and one that says
--- only the latter (and what time it is) where there is none.
+-- Lists the schedules that are due, with the moment, and the seconds until the next one.
+-- * If none is due, one row has only the moment and the seconds.
 select t.moment, extract(epoch from t.next_at - t.moment)::double precision as next_due_in, d.*
 from (
   select coalesce(%(now)s, now()) as moment,

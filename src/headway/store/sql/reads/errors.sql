@@ -1,5 +1,5 @@
--- The newest failures of jobs, of a task and since a moment if these are given; the columns are those of
--- failures.sql behind its snapshot.
+-- Lists the newest failures of jobs, optionally of one task and since a moment.
+-- * The columns are those of failures.sql after its snapshot.
 select f.job_id, f.task, f.step, f.queue, f.attempt, f.finished_at, f.error::text,
        coalesce(r.input, j.input)::text, coalesce(r.headers, j.headers)::text
 from (

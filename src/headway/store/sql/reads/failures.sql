@@ -1,6 +1,6 @@
--- Jobs that failed since a moment, or since another reading of this: `after` is the snapshot that one had,
--- and what its snapshot did not show is new, however long its transaction took to commit. With neither
--- there is nothing to show but the snapshot to go on from, which is in every row (the first has no more).
+-- Lists jobs that failed since a moment, or since an earlier reading.
+-- * `after` is the snapshot of that reading. Rows that it did not see are new, however late their transaction committed.
+-- * Every row has the snapshot to continue from. The first row may have nothing else.
 with here as (
   select pg_current_snapshot() as snapshot
 ),

@@ -1,4 +1,5 @@
--- A page of jobs, newest first (ids are ordered by time). Payloads stay where they are.
+-- Lists a page of jobs, newest first: ids are ordered by time.
+-- * It reads no payload.
 select * from (
   (select id, task, queue, step, state, priority, attempt, max_attempts, run_at, created_at,
           case state when 'x' then claimed_at end as started_at, null::timestamptz as finished_at,

@@ -1,5 +1,5 @@
--- The concurrency keys of these jobs, live or archived. Notifications name jobs, because everybody hears them and
--- keys are not for everybody.
+-- Lists the concurrency keys of these jobs, live or archived.
+-- * Notifications name jobs, not keys: everybody who can connect hears them.
 with wanted as (
   select id::uuid from jsonb_array_elements_text(%(ids)s::jsonb) as given(id)
 )

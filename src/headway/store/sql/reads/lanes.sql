@@ -1,5 +1,6 @@
--- The lanes of these queues that have ready jobs, found by hopping over the index, and the newest
--- seq drawn so far (first row; a sequence that was never used has drawn none).
+-- Lists the lanes of these queues that have ready jobs, and first the newest seq drawn so far.
+-- * It is a loose index scan: one step of the index for each lane, however many jobs it has.
+-- * A sequence that was never used has drawn none.
 with recursive lane(queue, priority) as (
   select q.name, (select max(priority) from {schema}.job where state = 'r' and queue = q.name)
   from jsonb_array_elements_text(%(queues)s::jsonb) as q(name)

@@ -1,5 +1,5 @@
--- The jobs of the archive that failed and match: of a task, of a step, since a moment, with an error whose
--- type and message contain a pattern (a regular expression, in any case). Oldest first.
+-- Lists failed jobs of the archive that match, oldest first: by task, by step, since a moment, by their error.
+-- * `pattern` is a regular expression on the error's type and message, in any case.
 select id::text, task, step, finished_at, error ->> 'type' as error_type, left(error ->> 'message', 200) as error_message
 from {schema}.archive
 where state = 'f'

@@ -1,12 +1,13 @@
--- Jobs this worker holds without knowing: claimed by a statement whose reply was lost. The columns
--- are those of claim.sql.
--- * Known are claims, not jobs: the statement may have moved a flow on and claimed its next step, while the worker
+-- Lists jobs that this worker holds and does not know: claimed by a statement whose reply was lost.
+-- * The columns are those of claim.sql.
+-- * `known` are claims, not jobs. The lost statement may have moved a flow on and claimed its next step, while the worker
 --   still has the verdict on the step before.
+-- * `opens` may be true for a job whose start lets in no other. It costs one look at the key.
 select id::text, claim, task, step, attempt, max_attempts, queue, priority, seq, key,
        input::text, options::text, headers::text, carried::text, crashes,
-       coalesce(key_limit = 0 or key_limit > 32, false) as opens, false as cut
+       {part opens true} as opens, false as cut
 from {schema}.job
 where worker_id = %(worker)s
-  and (id, claim) not in (select i, c from jsonb_to_recordset(%(known)s::jsonb) as known(i uuid, c bigint))
+  and (id, claim) not in (select job_id, known.claim from jsonb_to_recordset(%(known)s::jsonb) as known(job_id uuid, claim bigint))
 order by seq
 limit %(limit)s

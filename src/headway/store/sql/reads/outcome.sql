@@ -1,4 +1,5 @@
--- What is needed of a job to say whether it has ended and how; no payload is read.
+-- Returns whether a job has ended, and how.
+-- * It reads no input.
 select state, null as result, null as error from {schema}.job where id = %(id)s::uuid
 union all
 select state, result::text, error::text from {schema}.archive where id = %(id)s::uuid

@@ -1,5 +1,5 @@
--- The jobs that were made because this one failed: they name it in their headers (after_failure). No index
--- knows headers, but their ids begin with the moment at which they were made, which is that of the failure.
+-- Lists the jobs that were made because this one failed. Their headers name it (after_failure).
+-- * No index has headers. But an id begins with the moment of its making, which is that of the failure.
 with failed as (
   select distinct finished_at from {schema}.attempt where job_id = %(id)s::uuid and outcome = 'f'
 ),

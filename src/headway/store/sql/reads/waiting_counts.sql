@@ -1,4 +1,4 @@
--- What waits in a queue, by task and state: what a purge or a move would be about.
+-- Counts the waiting jobs of a queue by task and state: those that a purge or a move would change.
 select task, state::text, count(*)
 from {schema}.job
 where queue = %(queue)s::text and coalesce(task = %(task)s::text, %(task)s::text is null)

@@ -1,4 +1,4 @@
--- Sessions of workers and their handlers that have waited for a lock for longer than a second, and for whom.
+-- Lists sessions of workers and handlers that have waited for a lock for more than a second, and the sessions they wait for.
 select w.pid as waiter, coalesce(w.application_name, '') as name,
        extract(epoch from coalesce(%(now)s, now()) - l.waited_since)::double precision as waited,
        b.pid, coalesce(b.application_name, '') as application, coalesce(b.state, '') as state,

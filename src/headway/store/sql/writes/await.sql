@@ -1,5 +1,6 @@
--- Says that someone waits for the end of a live job. Read its state again afterwards: it may have
--- ended in between.
+-- Records that somebody waits for the end of a live job. The statement that ends the job notifies them.
+-- * Read the job's state again afterwards: it may have ended in between.
+-- * A job that is awaited already keeps its row.
 insert into {schema}.awaited (job_id, since)
 select id, coalesce(%(now)s, now()) from {schema}.job where id = %(id)s::uuid
 on conflict (job_id) do nothing

@@ -1,6 +1,7 @@
--- Removes schedules that code declared and that this app's code does not declare (any more): those of this app's
--- name; of apps without a name those whose task it knows. With `stale` only what no worker that lives declares. What
--- was put at run time, and what another app declared, stays.
+-- Removes schedules that code declared earlier and that this app's code no longer declares.
+-- * It removes schedules of this app's name. For apps without a name, it removes those whose task the app knows.
+-- * With `stale`, it removes only schedules that no live worker declares.
+-- * Schedules put at run time, and those that another app declared, stay.
 delete from {schema}.schedule s
 where s.declared and s.owner = %(owner)s::text
   and (s.owner <> '' or s.task in (select jsonb_array_elements_text(%(tasks)s::jsonb)))

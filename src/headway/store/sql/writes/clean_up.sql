@@ -1,4 +1,4 @@
--- Deletes rows that no longer matter. Rows that somebody has locked are left for the next time (G14).
+-- Deletes rows that no longer matter. Locked rows are skipped until the next sweep (G14).
 -- * workers that have been gone for an hour and hold no job, requests to drain them, and requests to stop jobs that
 --   have ended
 -- * waiters older than a day, unique keys whose period is over, ids of unkept jobs that ended an hour ago

@@ -1,2 +1,2 @@
--- A consumer's job succeeded (functions/5_consumers.sql).
+-- Ends a consumer's job as succeeded (functions/5_consumers.sql).
 select {schema}.complete(%(id)s::uuid, %(claim)s::bigint, %(result)s::jsonb)

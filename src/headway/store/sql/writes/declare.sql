@@ -1,5 +1,6 @@
--- What a worker knows of its tasks, for whoever makes or ends a job without the code at hand. Only what
--- changed is written; a task that is no longer declared stays, for the jobs that are still there.
+-- Stores what a worker knows about its tasks, for those who make or end a job without its code.
+-- * Only rows that change are written, in the order of their names.
+-- * A task that is no longer declared stays, for the jobs that are still there.
 insert into {schema}.task as t (name, first_step, queue, priority, max_attempts, max_crashes, keep_succeeded,
                                 keep_failed, dead_letter, on_failure, keys)
 select name, coalesce(first_step, ''), queue, priority, max_attempts, max_crashes, make_interval(secs => keep_succeeded),

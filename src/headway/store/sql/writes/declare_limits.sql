@@ -1,8 +1,8 @@
--- Writes down what the code says of the limits of these handlers.
--- * It holds unless a person said otherwise. A limit that the code no longer has is no longer declared.
--- * Only rows that change are written and locked. A row that a person's open transaction has is waited for
---   half a second; then the worker goes on and tries again later (G14).
--- * Jobs that run already are counted by mark_limited.sql, in the same transaction.
+-- Stores the limits that the code of these handlers declares.
+-- * A limit that a person set stays in force. A limit that the code no longer has is no longer declared.
+-- * Only rows that change are written and locked. If a person's open transaction has one of them, this waits half a
+--   second. Then the worker goes on and tries again later (G14).
+-- * mark_limited.sql counts the jobs that run already, in the same transaction.
 with given as materialized (
   select kind, name, case when limits is not null and limits <> 'null' then limits end as limits
   from jsonb_to_recordset(%(limits)s::jsonb) as d(kind text, name text, limits jsonb)

@@ -1,6 +1,6 @@
--- Asks a live worker to drain: a request that its next heartbeat reads. Asked again, nothing changes.
--- No row comes back if the worker is gone, or is a consumer in SQL, which reads no requests.
--- The request is a row of its own, so that a transaction that stays open does not hold up the heartbeat (G14).
+-- Asks a live worker to drain: its next heartbeat reads the request. Asking again changes nothing.
+-- * No row comes back if the worker is gone, or if it is a consumer in SQL, which reads no requests.
+-- * The request is a row of its own: a transaction that stays open does not hold up the heartbeat (G14).
 with alive as (
   select id from {schema}.worker
   where id = %(worker)s and version <> 'sql' and expires_at > coalesce(%(now)s, now())

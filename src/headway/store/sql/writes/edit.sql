@@ -1,5 +1,5 @@
--- Corrects the input of a job that is not running: one that waits, or one that ended and may be revived.
--- It moves nothing; the keys stay as they were made.
+-- Replaces the input of a job that does not run: one that waits, or one that ended and may be revived.
+-- * Its state and its keys stay as they are.
 with waiting as (
   update {schema}.job set input = %(input)s::jsonb
   where id = %(id)s::uuid and state in ('r', 's', 'b', 'w')

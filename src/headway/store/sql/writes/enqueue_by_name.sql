@@ -1,5 +1,6 @@
--- Makes a job as SQL users do: what is left open comes from what workers declared of the task. The id is
--- given, so that a repetition makes nothing new; another comes back if that one's job has the unique key.
+-- Enqueues a job as SQL callers do. The task's declaration fills in the options that are left out.
+-- * The id is given, so that a repetition makes no second job.
+-- * Another id comes back if another job has the unique key.
 select {schema}.enqueue(
   task => %(task)s, input => %(input)s::jsonb, queue => %(queue)s, delay => make_interval(secs => %(delay)s),
   at => %(at)s::timestamptz, priority => %(priority)s, ttl => make_interval(secs => %(ttl)s),

@@ -1,5 +1,6 @@
--- As moves/enqueue.sql, on a connection of the caller's: makes nothing if that leads to another database than
--- the app's. The first three columns say where it leads, as reads/place.sql does; at least one row comes back.
+-- Enqueues jobs on a connection of the caller's. Makes none if that connection leads to another database than the app's.
+-- * The first three columns say where it leads, as in reads/place.sql.
+-- * At least one row comes back.
 select here.*, e.asked::text, e.id::text
 from (
   select current_database()::text as database, extract(epoch from pg_postmaster_start_time())::text as server,

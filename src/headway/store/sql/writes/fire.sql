@@ -1,9 +1,9 @@
--- Moves one schedule past what was due and makes the jobs of it: both, or neither. Only while it is as the
--- firer read it (done_until, version): of any number of firers one moves it. So each occurrence is made once,
--- whoever dies when. A row that someone has locked is left for the next look: another firer is at it, or someone's
--- open transaction changes it, and other schedules are due, too. For the same reason the task's own unique key is
--- not waited for long where an open transaction has it.
--- With overlap 'skip' nothing is made while the job before lives, also one that was made under another rule.
+-- Moves one schedule past the occurrences that are due and makes their jobs: both, or neither.
+-- * Fenced by done_until and version: only one firer moves a schedule, so each occurrence is made once, even if firers die.
+-- * A row that is locked is skipped until the next scan. Another firer has it, or an open transaction changes it, and
+--   other schedules are due as well.
+-- * For the same reason it waits at most two seconds for a unique key that an open transaction has.
+-- * With overlap 'skip' it makes no job while the last one lives, even if that was made under another rule.
 with held as materialized (
   select s.name, s.job, s.overlap = 'skip' and exists (select 1 from {schema}.job j where j.id = s.last_job) as busy
   from {schema}.schedule s

@@ -1,4 +1,5 @@
--- Keeps what was counted of all live jobs, instead of what was counted before.
+-- Stores the number of live jobs by queue and state (table census), in place of the last count.
+-- * Only the leader writes here, so no two writers meet. Rows are written in the order of their keys.
 with counted as (
   select * from jsonb_to_recordset(%(counts)s::jsonb) as c(queue text, state "char", count bigint)
 ),

@@ -1,11 +1,10 @@
--- Locks limits before a claim, in the same round trip. The claim has a younger snapshot and sees everything that
--- was claimed under these limits before.
--- * The lock is advisory: a person who changes a limit in an open transaction has its row, not its lock (G14).
+-- Locks limits before a claim, in the same round trip. The claim has a newer snapshot and sees every start under them.
+-- * The lock is advisory. A person who changes a limit in an open transaction has its row, not its lock (G14).
 -- * A limit that another claim has locked is skipped: its transaction may stay open (a consumer in SQL).
--- * A setting of this transaction tells the claim which limits it has.
+-- * A setting of this transaction tells the claim which limits are locked.
 -- * The answer has these limits, and for how long their tokens are spent.
--- * Asked once more after the lock, with `counting`, it also says how many more may run: at least that many when
---   the claim comes, because nobody else can start any. A claim that returns fewer found no more jobs.
+-- * Run once more after the lock, with `counting`, it also returns how many more jobs may run. The claim finds at least
+--   that much room, because nobody else can start any. A claim that returns fewer found no more jobs.
 with asked as materialized (
   select kind, name, concurrency, rate, burst, rated_in
   from {schema}.control
@@ -20,16 +19,9 @@ ours as materialized (
          - coalesce(%(now)s, statement_timestamp())))::double precision as spent_for
   from asked where pg_try_advisory_xact_lock(hashtextextended('{schema}.limit ' || kind || ' ' || name, 0::bigint))
 ),
-said as materialized (
+remembered as materialized (
   select set_config('headway.locked', coalesce(string_agg(kind || ' ' || name, chr(31)), ''), true) from ours
 )
 select kind, name, rate, burst, spent_for,
-       case when %(counting)s::boolean then greatest(0, concurrency - case kind
-         when 'queue' then (select count(*) from (
-           select from {schema}.job where queue = ours.name and state = 'x' and limited
-           order by seq desc limit ours.concurrency) r)
-         else (select count(*) from (
-           select from {schema}.job
-           where task = split_part(ours.name, '/', 1) and step = split_part(ours.name, '/', 2) and state = 'x' and limited
-           order by seq desc limit ours.concurrency) r) end) end as room
-from ours, said
+       case when %(counting)s::boolean then greatest(0, concurrency - {part running_under ours}) end as room
+from ours, remembered

@@ -1,6 +1,6 @@
--- Has running jobs count under a limit of their queue or task that they do not know of yet.
--- * A worker marks its own jobs (`worker`) when it hears of a new limit, the leader marks all (null) now and then.
--- * Rows that somebody has locked are skipped: they are being settled, or the leader marks them later (G14).
+-- Marks running jobs that count under a limit of their queue or task, and do not have the mark yet.
+-- * A worker marks its own jobs (`worker`) when it is notified of a new limit. The leader marks all (null) periodically.
+-- * Locked rows are skipped: somebody is settling them, or the leader marks them later (G14).
 with found as materialized (
   select j.ctid as at from {schema}.job j
   where j.worker_id is not null and not j.limited and coalesce(j.worker_id = %(worker)s::bigint, %(worker)s::bigint is null)

@@ -1,5 +1,6 @@
--- Stops claims from a queue, of a task or under a key with the next statement; what runs goes on. Until
--- someone resumes it, or until a moment. The workers are told: they sleep until that moment.
+-- Pauses a queue, a task or a key: from the next claim on, none of its jobs starts. Running jobs continue.
+-- * The pause lasts until somebody resumes it, or until the given moment.
+-- * Workers are notified. They sleep until that moment.
 with paused as (
   insert into {schema}.control as c (kind, name, paused_at, paused_until, paused_by, pause_reason)
   values (%(kind)s, %(name)s, coalesce(%(now)s, now()),

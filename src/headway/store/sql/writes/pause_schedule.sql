@@ -1,4 +1,5 @@
--- Stops a schedule; what it made already goes on. No row comes back if there is none of this name.
+-- Pauses a schedule. The jobs that it has made stay.
+-- * No row comes back if there is no schedule of this name.
 update {schema}.schedule
 set paused_at = coalesce(paused_at, coalesce(%(now)s, now())), paused_by = %(by)s, pause_reason = %(reason)s,
     version = version + 1, changed_at = coalesce(%(now)s, now())

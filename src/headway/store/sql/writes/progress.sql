@@ -1,16 +1,16 @@
--- Keeps how far running jobs say they are. Fenced like a verdict (I4).
--- A row that somebody has locked is skipped: progress is a hint, and the next note brings it (G14).
+-- Stores the progress that handlers report of running jobs. Fenced like a verdict (I4).
+-- * Locked rows are skipped: progress is a hint, and the next report brings it (G14).
 with note as (
-  select * from jsonb_to_recordset(%(progress)s::jsonb) as p(i uuid, c bigint, p jsonb)
+  select * from jsonb_to_recordset(%(progress)s::jsonb) as p(job_id uuid, claim bigint, progress jsonb)
 ),
 held as materialized (
-  select j.ctid as at, n.p
-  from note n join {schema}.job j on j.id = any (array(select i from note)) and j.id = n.i
-    and case when j.claim = n.c and j.state = 'x' then true end
+  select j.ctid as at, n.progress
+  from note n join {schema}.job j on j.id = any (array(select job_id from note)) and j.id = n.job_id
+    and case when j.claim = n.claim and j.state = 'x' then true end
   for no key update of j skip locked
 )
 update {schema}.job j
-set progress = n.p
+set progress = n.progress
 from held n
 where j.ctid = n.at
 returning j.id::text

@@ -1,5 +1,6 @@
--- Claims for a consumer that is no worker, by the function for all of them (functions/5_consumers.sql). A
--- first column says whether a worker of the engine looks after what is due; it is there without a claim, too.
+-- Claims jobs for a consumer without a worker, by the function for all consumers (functions/5_consumers.sql).
+-- * The first column says whether a worker of the engine is alive, which promotes and rescues jobs. It comes back even
+--   without a claim.
 select f.lives, c.id, c.claim, c.task, c.step, c.attempt, c.max_attempts, c.priority, c.input::text, c.headers::text,
        c.carried::text, c.key
 from (select {schema}.fleet_lives() as lives) f

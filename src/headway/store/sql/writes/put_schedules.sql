@@ -1,12 +1,13 @@
--- Puts schedules at run time, or writes down those that code declares. Each is looked at at once by whoever
--- fires: it alone knows when the next occurrence is. One that is there with the same spec goes on where it is,
--- so that a deploy neither loses nor repeats an occurrence; another spec begins now; a pause stays.
--- Code gives way to what was put at run time and to what another app declared: `taken` says so. With `missing`
--- it writes only what is not there. What can never be due again is not put. In the order of their names, so
--- that no two writers wait for each other. Now is when this statement began: what fell due since the caller's
--- transaction did was fired by the schedule that was there, or by none.
--- Only rows that change are locked. A worker waits half a second for one that a person's open transaction has, goes
--- on, and tries again later (G14).
+-- Puts schedules at run time, or stores those that code declares.
+-- * The scheduler reads a changed schedule at once: it alone computes the next occurrence.
+-- * A schedule with the same spec continues where it is, so a deploy neither loses nor repeats an occurrence. A new spec
+--   begins now. A pause stays.
+-- * Code does not replace a schedule that was put at run time or that another app declared: `taken` is true then.
+-- * With `missing`, only schedules that do not exist are written. One that can never be due again is not put.
+-- * Rows are written in the order of names, so that no two writers wait for each other.
+-- * Now is the start of this statement. Occurrences since the caller's transaction began belong to the old schedule.
+-- * Only rows that change are locked. If a person's open transaction has one of them, a worker waits half a second, goes
+--   on, and tries again later (G14).
 with given as materialized (
   select d.*, coalesce(%(now)s, statement_timestamp()) as moment
   from jsonb_to_recordset(%(schedules)s::jsonb) as d(name text, task text, spec text, job jsonb, call jsonb,
@@ -46,10 +47,10 @@ written as (
          excluded.most, excluded.overlap, excluded.jitter, excluded.ends_at)
   returning s.name
 ),
-rung as (
+notified as (
   select pg_notify(%(channel)s::text, 'schedule') from written where %(channel)s::text is not null limit 1
 )
 select g.name,
        %(declared)s::boolean and s.name is not null and not (s.declared and s.owner = %(owner)s::text) as taken,
-       (select count(*) from rung) as rung
+       (select count(*) from notified) as notified
 from given g left join {schema}.schedule s on s.name = g.name

@@ -1,5 +1,6 @@
--- A new worker, alive for one lease from now. `was` is the id under which the same process lost its lease: that
--- worker did not crash, and its jobs are not suspected of anything (rescue.sql).
+-- Registers a worker, with a lease from now on.
+-- * `was` is the id under which the same process lost its lease. That worker did not crash, so rescue.sql suspects none
+--   of its jobs.
 with survived as (
   update {schema}.worker set survived = true where id = %(was)s::bigint
 )

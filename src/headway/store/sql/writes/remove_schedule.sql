@@ -1,2 +1,2 @@
--- Removes a schedule; the jobs that it made stay.
+-- Removes a schedule. The jobs that it has made stay.
 delete from {schema}.schedule where name = %(name)s returning name

@@ -1,5 +1,6 @@
--- Forgets what a person said: the limits are those of the code again, or none. A row that says nothing
--- goes. What runs already is marked by mark_limited.sql.
+-- Removes the limits that a person set: those of the code apply again, or none.
+-- * A row without a limit, a declaration or a pause is deleted.
+-- * It touches no job. mark_limited.sql marks the jobs that run already.
 with old as (
   select kind, name, declared, paused_at,
          rate is not distinct from (declared ->> 'rate')::double precision as same_rate
@@ -11,7 +12,7 @@ back as (
   update {schema}.control c
   set concurrency = (old.declared ->> 'concurrency')::integer, rate = (old.declared ->> 'rate')::double precision,
       burst = (old.declared ->> 'burst')::integer, changed_at = null, changed_by = null,
-      -- Another rate begins with all its tokens.
+      -- A new rate begins with all its tokens.
       rated_in = case when old.same_rate then c.rated_in else pg_current_xact_id() end
   from old where c.kind = old.kind and c.name = old.name and (old.declared is not null or old.paused_at is not null)
 ),

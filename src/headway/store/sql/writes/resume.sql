@@ -1,4 +1,6 @@
--- Opens what was paused and wakes whoever serves it. A pause whose moment has passed was none.
+-- Ends the pause of a queue, a task or a key, and notifies workers.
+-- * `shut` is false if the pause was over already.
+-- * A row without a limit or a declaration is deleted.
 with old as (
   select kind, name, coalesce(paused_until > coalesce(%(now)s, now()), true) as shut,
          num_nonnulls(concurrency, rate, declared, changed_at) = 0 as bare
@@ -13,7 +15,7 @@ opened as (
   returning old.shut
 ),
 gone as (
-  -- Of which nothing else is said.
+  -- The row has nothing else.
   delete from {schema}.control c using old where c.kind = old.kind and c.name = old.name and old.bare
   returning old.shut
 )

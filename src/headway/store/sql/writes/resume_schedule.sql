@@ -1,5 +1,5 @@
--- Lets a paused schedule go on from now: what fell into the pause is not made up for. No row comes back if there
--- is none of this name.
+-- Resumes a paused schedule from now on. Occurrences during the pause are not fired.
+-- * No row comes back if there is no schedule of this name.
 with found as materialized (
   select name, paused_at is not null as paused from {schema}.schedule where name = %(name)s for update
 ),
@@ -12,8 +12,8 @@ resumed as (
   from found f where s.name = f.name and f.paused
   returning s.name
 ),
-rung as (
+notified as (
   select pg_notify(%(channel)s::text, 'schedule') from resumed where %(channel)s::text is not null
 )
-select f.paused as resumed, (select count(*) from resumed) as resumed_rows, (select count(*) from rung) as rung
+select f.paused as resumed, (select count(*) from resumed) as resumed_rows, (select count(*) from notified) as notified
 from found f

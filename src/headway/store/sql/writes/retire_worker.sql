@@ -1,7 +1,7 @@
--- A clean stop: the lease ends now. Anything that the worker still holds is rescued at once, and suspected of nothing;
--- leadership is free for the next.
+-- Ends a worker's lease now, for a clean stop, and its leadership with it.
+-- * Jobs that it still holds are rescued at once, and none of them is suspected of a crash.
 with freed as (
-  delete from {schema}.duty where worker_id = %(worker)s
+  delete from {schema}.leader where worker_id = %(worker)s
 )
 update {schema}.worker set expires_at = coalesce(%(now)s, now()), seen_at = coalesce(%(now)s, now()), survived = true
 where id = %(worker)s

@@ -1,5 +1,5 @@
--- Makes a job of a schedule now, as if it were due; when it is due next stays as it is. The answer is the job, or
--- the one that has its unique key; no row if there is no schedule of this name.
+-- Makes a job of a schedule now, as if it were due. Its next occurrence stays as it is.
+-- * Returns the job's id, or that of the job that has its unique key. No row comes back if there is no such schedule.
 with chosen as materialized (
   select jsonb_build_array(jsonb_set(
     {schema}.occurrence_job(s.job, s.name, %(id)s::uuid,

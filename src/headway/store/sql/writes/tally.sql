@@ -1,7 +1,8 @@
--- Adds up what was tallied since the last time, so that there is one row of each queue and outcome, and
--- forgets queues that nothing ended in for long. Those who settle only ever add rows: they wait for nobody.
--- One at a time: without the lock this does nothing. Its holder may be a consumer in SQL with an open
--- transaction (G14).
+-- Adds up the rows of `tally` into one row for each queue and outcome (`total`).
+-- * Those who settle only insert into `tally`, so they wait for nobody.
+-- * A queue in which no job has ended for 90 days is deleted from `total`.
+-- * One session at a time: without the advisory lock it does nothing. The holder may be a consumer in SQL with an open
+--   transaction (G14).
 with turn as materialized (
   select pg_try_advisory_xact_lock(hashtextextended('{schema}.tally', 0::bigint)) as ours
 ),

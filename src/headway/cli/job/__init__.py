@@ -1,0 +1,1 @@
+"""`headway job`: commands about jobs."""

@@ -1,0 +1,1 @@
+"""`headway queue`: commands about queues."""

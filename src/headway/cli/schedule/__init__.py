@@ -1,0 +1,1 @@
+"""`headway schedule`: commands about schedules."""

@@ -1,0 +1,1 @@
+"""`headway worker`, `worker-list` and `worker-drain`."""

@@ -1,0 +1,1 @@
+"""`hw.pull`: jobs for consumers that are not workers."""

@@ -1,0 +1,1 @@
+"""Connections: pools for user code, engine connections, handler transactions and listeners."""

@@ -1,0 +1,1 @@
+"""Every database operation as a value: one function for each file of `sql/`."""

@@ -1,0 +1,53 @@
+"""The prose of the package: docstrings, comments and messages, and the phrases that we do not use."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+_PHRASES = re.compile(
+    r"(?<!there )(?<!There )\bis no (?!longer|more)|(?<!there )(?<!There )\bis none\b"
+    r"|\b[Ww]hoever\b|\bof late\b|\bso many\b|\bbeside\b"
+)
+_OPENING = re.compile(r"(?:What|Who|Whoever)\b")
+_QUOTES = re.compile(r"[a-zA-Z]{0,2}(?:\"\"\"|'''|\"|')\s*")
+_SQL_PROSE = re.compile(r"--[^\n]*|'(?:[^']|'')*'")
+_STRINGS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
+
+
+def faults(path: Path) -> list[str]:
+    """Return the phrases in a file that we do not use, each with its line."""
+    pieces = _python(path) if path.suffix == ".py" else _sql(path)
+    return [f"{line}: {found}" for line, text, docs in pieces for found in _faults(text, docs)]
+
+
+def _faults(text: str, is_documentation: bool) -> Iterator[str]:
+    yield from (found[0] for found in _PHRASES.finditer(text))
+    if is_documentation and (opening := _OPENING.match(text)):
+        yield f"begins with {opening[0]}"
+
+
+def _python(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield the line, the text, and whether it is a docstring or a comment."""
+    begins_line = True
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
+        if token.type in _STRINGS:
+            yield token.start[0], _QUOTES.sub("", token.string, count=1), begins_line
+        elif token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("#: "), True
+        begins_line = token.type in (
+            tokenize.NEWLINE,
+            tokenize.INDENT,
+            tokenize.NL,
+            tokenize.DEDENT,
+        )
+
+
+def _sql(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield the line and the text of each comment and literal."""
+    text = path.read_text("utf-8")
+    for found in _SQL_PROSE.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, found[0].lstrip("-' *"), True

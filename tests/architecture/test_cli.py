@@ -1,0 +1,43 @@
+"""The command line is made of public methods: whatever it can do, a program can do too."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.architecture.source import imports, modules
+
+_STORE = {
+    "cli/health.py": "names the version of the schema",
+    "cli/loading.py": "names the database in use",
+    "cli/migrate.py": "prints the SQL of migrations, and the newest version",
+    "cli/schedule/put.py": "puts schedules of tasks whose code is not at hand",
+}
+"""Modules that may import the store, and why."""
+
+_SESSION = {
+    "cli/loading.py": "configures the app of a command: its database, time limits, embedded server",
+    "cli/schedule/put.py": "puts schedules of tasks whose code is not at hand",
+}
+"""Modules that may use the session of an app, and why."""
+
+
+def test_the_command_line_does_not_import_the_store() -> None:
+    found = {
+        module.place
+        for name, module in modules().items()
+        if name.startswith("headway.cli")
+        and any(target.startswith("headway.store") for target in imports(module))
+    }
+    assert found == set(_STORE)
+
+
+def test_the_command_line_does_not_use_the_session() -> None:
+    found = {
+        module.place
+        for name, module in modules().items()
+        if name.startswith("headway.cli")
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Attribute) and node.attr in ("session", "_session"))
+        or (isinstance(node, ast.Name) and node.id == "session_of")
+    }
+    assert found == set(_SESSION)
