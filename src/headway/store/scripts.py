@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
 from headway.core import codec
-from headway.core.clock import monotonic
 from headway.core.failure import WORKER_LOST
-from headway.core.info import Attempt, JobStatus, ServerInfo
+from headway.core.info import Attempt, JobStatus
 from headway.core.state import State
 from headway.errors import DatabaseUnavailable, JobNotFound
 from headway.store.connections.connect import Target
@@ -46,28 +44,28 @@ class ScriptReply:
 Script = Generator[Statement[Any] | Noticed, Any, R]
 
 _TRIES = 20
-_REVIVABLE = (State.SCHEDULED, State.FAILED, State.CANCELLED, State.EXPIRED)
+_REVIVABLE = ("scheduled", "failed", "cancelled", "expired")
 
 
 def cancel(target: Target, job_id: UUID, now: Moment) -> Script[bool]:
     """Cancel a job or ask it to stop. Return false if it had already ended.
 
-    After a repetition, the first try may have cancelled the job.
+    The state before the call tells whether a try whose reply was lost may have cancelled it.
     """
-    began, repeated = monotonic(), False
+    before: OutcomeRow | None = yield jobs.outcome(job_id)
+    if before is None:
+        raise JobNotFound(job_id)
+    repeated = False
     for _ in range(_TRIES):
         reply: ScriptReply = yield Noticed(jobs.cancel(target, [job_id], now))
         if reply.answer:
             return True
         repeated = repeated or reply.repeated
-        outcome: OutcomeRow | None = yield jobs.outcome(job_id)
-        if outcome is None:
+        after: OutcomeRow | None = yield jobs.outcome(job_id)
+        if after is None:
             raise JobNotFound(job_id)
-        if outcome.state is State.CANCELLED and repeated:
-            row, moment = yield from _since(job_id, began, now)
-            return row is not None and row.finished_at is not None and row.finished_at >= moment
-        if outcome.state.finished:
-            return False
+        if after.state.finished:
+            return repeated and after.state is State.CANCELLED and not before.state.finished
     raise DatabaseUnavailable(f"job {job_id} changes state too fast to be cancelled; try again")
 
 
@@ -75,23 +73,22 @@ def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> 
     """Make a job run again.
 
     Return false if there is nothing to repeat: the job waits, runs or succeeded, or never reached
-    `from_step`.
+    `from_step`. A try whose reply was lost took effect if `run_at` has changed since before the call.
     """
-    began, repeated = monotonic(), False
+    before: JobStatus | None = yield inspect.job(job_id)
+    if before is None:
+        raise JobNotFound(job_id)
+    repeated = False
     for _ in range(_TRIES):
         reply: ScriptReply = yield Noticed(jobs.revive(target, job_id, from_step, now))
         if reply.answer:
             return True
         repeated = repeated or reply.repeated
-        outcome: OutcomeRow | None = yield jobs.outcome(job_id)
-        if outcome is None:
+        after: JobStatus | None = yield inspect.job(job_id)
+        if after is None:
             raise JobNotFound(job_id)
-        if from_step is not None or outcome.state not in _REVIVABLE:
-            if not repeated or (from_step is not None and outcome.state is State.SCHEDULED):
-                return False
-            # The first try set run_at to its own time, which is after the start of this call.
-            row, moment = yield from _since(job_id, began, now)
-            return row is not None and row.run_at >= moment
+        if from_step is not None or after.state not in _REVIVABLE:
+            return repeated and after.run_at != before.run_at
     raise DatabaseUnavailable(f"job {job_id} changes state too fast to be retried; try again")
 
 
@@ -136,13 +133,6 @@ def settle(statement: Statement[bool], repeated: bool = False) -> Script[bool]:
     if statement.name == "writes/complete":
         return outcome is None or outcome.state is State.SUCCEEDED
     return True
-
-
-def _since(job_id: UUID, began: float, now: Moment) -> Script[tuple[JobStatus | None, datetime]]:
-    """Return a job, and the start of this call by the database's clock."""
-    row: JobStatus | None = yield inspect.job(job_id)
-    server: ServerInfo = yield inspect.server()
-    return row, now or server.now - timedelta(seconds=monotonic() - began)
 
 
 def ended(job_id: UUID) -> Script[OutcomeRow | None]:
