@@ -118,6 +118,7 @@ def test_only_moves_end_jobs() -> None:
 def test_only_moves_write_the_state_of_a_job() -> None:
     assert _making("update", "job") == {
         "moves/claim",
+        "moves/claim_plain",
         "moves/admit",
         "moves/unadmit",
         "moves/advance",
@@ -177,6 +178,7 @@ def test_i3_only_a_claim_counts_claims_and_attempts_up() -> None:
     counting = {name: _assigned(sql, "job") & {"claim", "attempt"} for name, sql in _MOVES.items()}
     assert {name: found for name, found in counting.items() if found} == {
         "moves/claim": {"claim", "attempt"},
+        "moves/claim_plain": {"claim", "attempt"},
         "moves/requeue": {"attempt"},
         "moves/advance": {"attempt"},
         "moves/rescue": {"attempt"},
@@ -185,8 +187,9 @@ def test_i3_only_a_claim_counts_claims_and_attempts_up() -> None:
     drawn = (
         r"claim = \(\(\(claim >> 32\) \+ 1\) << 32\) \+ floor\(random\(\) \* 4294967296\)::bigint"
     )
-    assert re.search(drawn, _MOVES["moves/claim"])
-    assert re.search(r"attempt = attempt \+ 1\b", _MOVES["moves/claim"])
+    for claim in ("moves/claim", "moves/claim_plain"):
+        assert re.search(drawn, text(claim, "s"))
+        assert re.search(r"attempt = attempt \+ 1\b", _MOVES[claim])
     assert re.search(r"attempt = j.attempt - v.given_back::integer", _MOVES["moves/requeue"])
     assert re.search(r"attempt = j.attempt - \(not h.consumes\)::integer", _MOVES["moves/rescue"])
     assert re.search(r"\battempt = 0\b", _MOVES["moves/advance"]), "each step has its own"
@@ -271,7 +274,7 @@ def _fields(kind: Any) -> list[str]:
     return list(kind.__dataclass_fields__)
 
 
-@pytest.mark.parametrize("name", ["moves/claim", "reads/orphans"])
+@pytest.mark.parametrize("name", ["moves/claim", "moves/claim_plain", "reads/orphans"])
 def test_a_claim_is_what_its_statements_return(
     db: psycopg.Connection[Any], schema: str, name: str
 ) -> None:

@@ -104,10 +104,11 @@ class Cast:
         return Expected(_id(job), states=("cancelled", "succeeded"))
 
     async def beside_nonsense(self) -> Expected:
-        """A job that ends just when somebody speaks of a lane that no server can have."""
+        """A job whose attempts end just when somebody speaks of a lane that no server can have. Its retry
+        goes with the claim: a verdict that ends a job would go in parallel."""
         planner = self._stage.worker._claiming.planner
         self._stage.on_end = lambda: planner.hint(Lane("default", 99_999))
-        return await self.plain()
+        return await self.again()
 
     async def again(self) -> Expected:
         return Expected(_id(await self._again.enqueue()), runs=2)

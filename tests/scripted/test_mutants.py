@@ -16,6 +16,7 @@ from headway.engine.jobs.settler import Settler, VerdictBatch
 from headway.engine.running.executor import Executor
 from headway.errors import DatabaseUnavailable
 from headway.store.connections import engine_connection as link_module
+from headway.store.connections.engine_connection import EngineConnection
 from headway.store.documents import Settled
 from headway.store.rows import Claim, Lane, NotSettled
 from headway.store.statement import Row, Statement, text
@@ -64,7 +65,7 @@ async def test_r2_a_worker_that_knows_orphans_by_their_job_is_caught(
 async def test_r4_a_worker_that_rests_after_a_refusal_is_caught(
     stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def rests(self: JobLoop, batch: VerdictBatch) -> None:
+    async def rests(self: JobLoop, batch: VerdictBatch, link: EngineConnection) -> None:
         first, *others = batch
         instead = self.settler.refused(first, ValueError("refused")) if not others else first
         assert instead is not None
@@ -91,7 +92,7 @@ async def test_r5_a_look_that_stops_jobs_by_their_id_is_caught(
 async def test_s1_a_worker_that_blames_verdicts_for_a_bad_claim_is_caught(
     stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def blames(self: JobLoop, batch: VerdictBatch) -> None:
+    async def blames(self: JobLoop, batch: VerdictBatch, link: EngineConnection) -> None:
         replaced = [self.settler.refused(one, ValueError("refused")) for one in batch]
         self.settler.unsent(VerdictBatch.of([one for one in replaced if one is not None]))
 

@@ -66,6 +66,7 @@ def samples(
         jobs.enqueue_in(target, [new_job()], now, Identity("db", "0", "")),
         jobs.withdraw(ids),
         jobs.claim(1, shares([ask(priority=p) for p in (5, 0, -5)], batch), now),
+        jobs.claim_plain(1, shares([ask(priority=p) for p in (5, 0, -5)], batch), now),
         jobs.finish(target, done, now),
         jobs.advance(target, onward, now),
         jobs.requeue(target, 1, again, now),

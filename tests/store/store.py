@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -219,7 +220,19 @@ class Store:
         return self.run(fleet.register("host:1", "0", 10, ["q"], tasks, lease, self.now))
 
     def claim(self, worker: int, *asks: Asked, room: int = 100) -> list[Claim]:
-        return self.run(jobs.claim(worker, shares(asks or [ask()], room), self.now))
+        """Claim jobs. A plain claim must find the same, or a pause or limit."""
+        asked = shares(asks or [ask()], room)
+        with self.conn.transaction(force_rollback=True):
+            plain = self.run(jobs.claim_plain(worker, asked, self.now))
+        claims = self.run(jobs.claim(worker, asked, self.now))
+        if plain is None:
+            assert any(one.paused or one.limited for one in self.run(controls.read(self.now)))
+        else:
+            # Their numbers are partly random.
+            assert plain == [
+                replace(one, number=p.number) for one, p in zip(claims, plain, strict=True)
+            ]
+        return claims
 
     def cancel(self, job_id: UUID | str, conn: psycopg.Connection[Any] | None = None) -> str | None:
         """Cancel a job. Return "cancelled", "asked", or none if it does not live."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -219,3 +220,34 @@ def test_a_claim_and_a_cancellation_at_the_same_time_do_not_both_win(
     assert store.states(job_id) == ["running"]
     (claim,) = store.run(jobs.orphans(worker, [], 9))
     assert store.run(jobs.held([claim])) == {str(job_id): True}
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        lambda store: store.pause("q"),
+        lambda store: store.pause("elsewhere"),
+        lambda store: store.pause("resize", "task"),
+        lambda store: store.pause("k", "key"),
+        lambda store: store.limit("q", concurrency=1),
+        lambda store: store.limit("resize", "task", rate="1/s"),
+    ],
+    ids=["queue", "another queue", "task", "key", "limit of a queue", "rate of a task"],
+)
+def test_a_plain_claim_takes_nothing_while_a_pause_or_limit_is_in_force(
+    store: Store, worker: int, control: Callable[[Store], object]
+) -> None:
+    store.enqueue()
+    plain = jobs.claim_plain(worker, shares([ask()]), store.now)
+    control(store)
+    assert store.run(plain) is None
+    assert [row["state"] for row in store.rows("select state from job")] == ["r"]
+
+
+def test_a_plain_claim_goes_on_when_a_pause_has_ended_by_itself(store: Store, worker: int) -> None:
+    store.enqueue()
+    store.pause("q", until=1.0)
+    store.advance(1)
+    claims = store.run(jobs.claim_plain(worker, shares([ask()]), store.now))
+    assert claims is not None
+    assert len(claims) == 1

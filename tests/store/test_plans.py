@@ -136,6 +136,7 @@ def _read(nodes: list[dict[str, Any]], table: str) -> set[str]:
 _HOT = {
     # Of those that count under a limit as many are read as the limit is; where there is none, none.
     "moves/claim": {"job_ready", "job_limited_queue", "job_limited_task", "Tid Scan"},
+    "moves/claim_plain": {"job_ready", "Tid Scan"},
     "moves/finish": {"job_pkey"},
     "moves/advance": {"job_pkey", "Tid Scan"},
     "moves/requeue": {"job_pkey", "Tid Scan"},

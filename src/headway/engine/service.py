@@ -12,7 +12,9 @@ import logging
 import random
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from headway.core.clock import monotonic
 from headway.engine.service_status import StatusTracker
@@ -83,6 +85,21 @@ class Service(ABC):
                 self._task.cancel()
             await asyncio.wait([self._task], timeout=_CANCEL_AGAIN if self.waits_long else None)
         self._task = None
+
+    async def in_parallel(self, *parts: Coroutine[Any, Any, None]) -> None:
+        """Run parts of a turn in parallel. Return when all of them have ended. Raise the first error:
+        a part that fails does not stop the others."""
+        tasks = [asyncio.create_task(part, name=f"headway-{self.name}") for part in parts]
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        errors = [error for task in tasks if (error := task.exception()) is not None]
+        if errors:
+            raise errors[0]
 
     async def _run(self) -> None:
         try:

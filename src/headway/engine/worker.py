@@ -242,8 +242,8 @@ class Worker:
         self._running.transactional.cut(in_use=moved)
 
     def _cut(self) -> None:
-        keys = self._claiming.keys
-        for connection in (self._job_loop.connection, self._connection, keys.connection):
+        loop, keys = self._job_loop, self._claiming.keys
+        for connection in (loop.connection, loop.settling, self._connection, keys.connection):
             connection.cut()
         if self._listener is not None:
             self._listener.cut()

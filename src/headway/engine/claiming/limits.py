@@ -35,6 +35,8 @@ class KnownLimits:
     """The limits of queues and tasks that this worker knows from its last scan."""
 
     def __init__(self) -> None:
+        self.nothing_in_force = False
+        """The last scan found no pause and no limit, and no claim has met one since."""
         self._names = frozenset[LimitName]()
         self._held: set[ClaimLine] = set()
         self._opens_at: dict[LimitName, float] = {}
@@ -57,6 +59,7 @@ class KnownLimits:
 
     def take_in(self, controls: Sequence[Control]) -> None:
         """Take in the pauses and limits that are in force now."""
+        self.nothing_in_force = not any(row.limited or row.paused for row in controls)
         self._names = frozenset(
             (row.kind, row.name)
             for row in controls

@@ -42,6 +42,8 @@ class ClaimPlan:
     """The limits that it may reach."""
     from_start: set[ClaimLine]
     """The lines that it reads from their start."""
+    plain: bool
+    """No pause or limit is known, so the claim need not look for any."""
     began: float = field(default_factory=monotonic)
 
 
@@ -83,6 +85,8 @@ class ClaimPlanner:
         """Limits that opened after the last claim was planned."""
         self._unknown_lanes = 0
         """How many hints named an unknown lane since the last scan."""
+        self._claim_first = False
+        """A hint named a lane since the last claim: its jobs do not wait for a scan."""
 
     def scan_statement(self) -> Statement[Lanes]:
         """Return the statement that finds the lanes that have ready jobs."""
@@ -108,6 +112,7 @@ class ClaimPlanner:
         if seq is None:
             # The job may have committed late, and then only a scan is sure to find it.
             self.scans.request()
+            self._claim_first = True
         else:
             for line in lines:
                 self._cursors.note_late(line, seq)
@@ -138,8 +143,9 @@ class ClaimPlanner:
         self._cursors.step_back()
         if self.limits.pause_ended():
             self.scans.request()
-        scan = self.scans.allows(poll)
         shares = self._shares.of(min(free, self._most), rooms, running_of)
+        scan = self.scans.allows(poll) and not (shares and self._claim_first)
+        self._claim_first = False
         if shares or scan:
             self._hinted_since.clear()
             self._opened_since.clear()
@@ -175,6 +181,11 @@ class ClaimPlanner:
             self._learn_scan(lanes, controls)
         self.scans.claim_took(took, scanned=plan.scan, read_from_start=bool(read))
 
+    def learn_control(self) -> None:
+        """A plain claim found that a pause or limit is in force, and claimed nothing."""
+        self.limits.nothing_in_force = False
+        self.scans.request()
+
     def failed(self, *, refused: bool = False, too_slow: bool = False) -> None:
         """A claim failed. The jobs that it was to find are still there, so a scan is due.
 
@@ -195,7 +206,8 @@ class ClaimPlanner:
     def _plan(self, shares: list[Share], scan: bool) -> ClaimPlan:
         lines = {line_of(share, ask) for share in shares for ask in share.lines}
         limits = {name for line in lines for name in self.limits.of(line[0], line[2])}
-        return ClaimPlan(shares, scan, limits, self._cursors.unread_of(lines))
+        plain = self.limits.nothing_in_force
+        return ClaimPlan(shares, scan, limits, self._cursors.unread_of(lines), plain)
 
     # -- learning ---------------------------------------------------------------------------------
 

@@ -26,6 +26,9 @@ class LimitNews:
     freed: Counter[LimitName] = field(default_factory=Counter[LimitName])
     """How much room the verdicts of the round trip free."""
 
+    def __bool__(self) -> bool:
+        return bool(self.opened or self.changed or self.freed)
+
 
 class LimitRoom:
     """Keeps what is to be said about limits until it is committed."""

@@ -1,8 +1,9 @@
 """The job loop: a worker settles verdicts and claims jobs in one round trip after another.
 
-It has one connection, with one round trip at a time. Whatever is due goes together, in one commit
-(round_trip.py). While a round trip is under way, handlers run, and their verdicts make the next batch.
-So the size of batches follows demand, and nothing waits for a fixed interval.
+Whatever is due goes together, in one commit (round_trip.py). Verdicts on which nothing depends go on a
+connection of their own, in parallel with the claim, so that two server processes work for one worker.
+A turn ends when both are answered. While they are under way, handlers run, and their verdicts make the
+next batch. So the size of batches follows demand, and nothing waits for a fixed interval.
 
 A fault is charged to its cause (G8). If the server refuses the data of a round trip, the job loop
 sends the verdicts alone and bisects them down to the bad one. The planner forgets the lines of the claim,
@@ -52,6 +53,8 @@ class JobLoop(Service):
         """`poll` is the seconds between two scans if nothing happens. `woken` wakes this service."""
         super().__init__(woken)
         self.connection = connection
+        self.settling = EngineConnection(connection.target)
+        """For verdicts that are sent in parallel with a claim."""
         self._clock = clock
         self._planner = planner
         self.settler = settler
@@ -108,20 +111,13 @@ class JobLoop(Service):
             plan = None
         scan = self._planner.scan_statement() if plan is not None and plan.scan else None
         trip = RoundTrip(batch, keys, plan, scan, self._limits.take(freed))
-        asked_by = self.worker_id
-        try:
-            answers = await self._send(trip)
-        except BaseException as error:
-            self._undo(trip)
-            if not is_about_data(error) or (batch is None and not keys.in_commit):
-                self._unsent(batch, error)
-                raise
-            log.warning("the server refused a round trip; its parts are sent alone: %s", error)
-            self._keys.refused(keys)
-            if batch is not None:
-                await self._settle_alone(batch)
-            return 0
-        self._take_in(trip, answers, asked_by)
+        verdicts = trip.divide()
+        if verdicts is None:
+            await self._carry_out(trip, self.connection)
+        else:
+            await self.in_parallel(
+                self._carry_out(verdicts, self.settling), self._carry_out(trip, self.connection)
+            )
         return 0
 
     async def close(self) -> None:
@@ -129,8 +125,9 @@ class JobLoop(Service):
         if trip.keys or trip.limits.opened:
             # They came while the last turn was under way. Others find them if this fails.
             with suppress(HeadwayError):
-                await self._send(trip)
+                await self._send(trip, self.connection)
         await self.connection.close()
+        await self.settling.close()
 
     # -- one round trip ---------------------------------------------------------------------------
 
@@ -140,9 +137,26 @@ class JobLoop(Service):
         executor = self._executor
         return self._planner.next(executor.free, executor.free_of, executor.running_of, self.poll)
 
-    async def _send(self, trip: RoundTrip) -> Answers:
+    async def _carry_out(self, trip: RoundTrip, connection: EngineConnection) -> None:
+        """Send a round trip and take in the answers. Put everything back if it fails."""
+        asked_by = self.worker_id
         try:
-            return await trip.send(self.connection, self.worker_id, self._clock.now())
+            answers = await self._send(trip, connection)
+        except BaseException as error:
+            self._undo(trip)
+            if not is_about_data(error) or (trip.batch is None and not trip.keys.in_commit):
+                self._unsent(trip.batch, error)
+                raise
+            log.warning("the server refused a round trip; its parts are sent alone: %s", error)
+            self._keys.refused(trip.keys)
+            if trip.batch is not None:
+                await self._settle_alone(trip.batch, connection)
+        else:
+            self._take_in(trip, answers, asked_by)
+
+    async def _send(self, trip: RoundTrip, connection: EngineConnection) -> Answers:
+        try:
+            return await trip.send(connection, self.worker_id, self._clock.now())
         except BaseException as error:
             if trip.plan is not None:
                 self._planner.failed(refused=is_about_data(error), too_slow=is_too_slow(error))
@@ -158,12 +172,14 @@ class JobLoop(Service):
         if trip.batch is not None:
             self.settler.sent(trip.batch, answers.not_settled)
         self._keys.committed(trip.keys, answers.admission)
-        if trip.plan is not None:
-            self._planner.learn(
-                trip.plan, answers.claims, answers.limits, answers.lanes, answers.controls
-            )
-            self._receive(answers.claims, asked_by)
-        self._limits.committed(trip.limits, answers.claims)
+        claims = answers.claims
+        if claims is None:
+            self._planner.learn_control()
+            claims = []
+        elif trip.plan is not None:
+            self._planner.learn(trip.plan, claims, answers.limits, answers.lanes, answers.controls)
+            self._receive(claims, asked_by)
+        self._limits.committed(trip.limits, claims)
 
     def _receive(self, claims: Sequence[Claim], asked_by: int) -> None:
         """Start claimed jobs. Give them back if the lease was lost before the reply came, or if the
@@ -175,7 +191,7 @@ class JobLoop(Service):
             for claim in claims:
                 self.settler.add(claim, RELEASE)
 
-    async def _settle_alone(self, batch: VerdictBatch) -> None:
+    async def _settle_alone(self, batch: VerdictBatch, connection: EngineConnection) -> None:
         """Send verdicts without anything else, and bisect those that the server refuses, without a
         pause in between. A verdict that is refused by itself is replaced.
 
@@ -186,7 +202,7 @@ class JobLoop(Service):
         while waiting:
             part = waiting.pop()
             try:
-                answers = await self._send(RoundTrip(part))
+                answers = await self._send(RoundTrip(part), connection)
             except BaseException as error:
                 if not is_about_data(error):
                     self._unsent(part, error)

@@ -33,7 +33,8 @@ class Answers:
     not_settled: NotSettled
     """Why verdicts were not written, by job."""
     admission: Admission | None
-    claims: list[Claim]
+    claims: list[Claim] | None
+    """None if a plain claim found that a pause or limit is in force."""
     limits: list[LockedLimit]
     """The limits that the claim had to itself."""
     lanes: Lanes | None
@@ -51,6 +52,21 @@ class RoundTrip:
     """Finds the lanes that have ready jobs, if the plan says so."""
     limits: LimitNews = field(default_factory=LimitNews)
 
+    def divide(self) -> RoundTrip | None:
+        """Take out the verdicts, and return them as a round trip of their own that can be sent in
+        parallel. Return None if something else in this round trip depends on them.
+
+        Verdicts that end jobs without a key or limit free nothing that the claim could use. Those that
+        move a job to its next step or attempt draw a seq: a claim in parallel could read past it.
+        """
+        batch, plan = self.batch, self.plan
+        if batch is None or batch.advance or batch.requeue or batch.careful:
+            return None
+        if plan is None or not plan.shares or plan.limits or self.keys or self.limits:
+            return None
+        self.batch = None
+        return RoundTrip(batch)
+
     async def send(
         self, connection: EngineConnection, worker_id: int, now: datetime | None
     ) -> Answers:
@@ -66,9 +82,7 @@ class RoundTrip:
             # A claim that was under way when the limit was set is over. Its jobs are visible now.
             pipeline.add(controls.mark_limited(worker_id))
         locked = self._lock_limits(pipeline, now)
-        claims = None
-        if self.plan is not None and self.plan.shares:
-            claims = pipeline.add(jobs.claim(worker_id, self.plan.shares, now))
+        claims = self._claim(pipeline, worker_id, now)
         await pipeline.run(connection)
         return Answers(
             not_settled={job: why for one in settled for job, why in one.answer.items()},
@@ -101,6 +115,16 @@ class RoundTrip:
             return None
         pipeline.add(jobs.lock_keys(self.keys.in_commit))
         return pipeline.add(jobs.admit(target, self.keys.in_commit, now))
+
+    def _claim(
+        self, pipeline: _Pipeline, worker_id: int, now: datetime | None
+    ) -> _Asked[list[Claim] | None] | _Asked[list[Claim]] | None:
+        plan = self.plan
+        if plan is None or not plan.shares:
+            return None
+        if plan.plain:
+            return pipeline.add(jobs.claim_plain(worker_id, plan.shares, now))
+        return pipeline.add(jobs.claim(worker_id, plan.shares, now))
 
     def _lock_limits(
         self, pipeline: _Pipeline, now: datetime | None

@@ -62,6 +62,12 @@ def claim(worker: int, shares: Sequence[Share], now: Moment) -> Statement[list[C
     return Statement("moves/claim", params, _claims)
 
 
+def claim_plain(worker: int, shares: Sequence[Share], now: Moment) -> Statement[list[Claim] | None]:
+    """Claim as `claim` does, if no pause and no limit is in force. Return None if one is."""
+    params = {"shares": codec.encode_document(shares), "worker": worker, "now": now}
+    return Statement("moves/claim_plain", params, _plain_claims)
+
+
 def finish(
     target: Target, settled: Sequence[Settled], now: Moment, *, careful: bool = False
 ) -> Statement[NotSettled]:
@@ -290,6 +296,10 @@ def _unique_keys(jobs: Sequence[NewJob]) -> str | None:
 
 def _claims(rows: Sequence[Row]) -> list[Claim]:
     return [Claim(*row) for row in rows]
+
+
+def _plain_claims(rows: Sequence[Row]) -> list[Claim] | None:
+    return None if rows and rows[-1][0] is None else _claims(rows)
 
 
 def _not_settled(rows: Sequence[Row]) -> NotSettled:

@@ -13,9 +13,6 @@
 --   the limits that are locked; the others are shut for now. A task with a limit is claimed only on a line of its own
 --   (l.alone), and on one line of a statement.
 -- * Starts under a rate of each key are only recorded. admit.sql reserved their tokens and adds them to the bucket.
--- * The upper half of the claim number counts, and its lower half is random. So no claim repeats a number, even after a
---   failover that lost some claims (I3).
--- * A claim returns at most 4 MiB as stored, or one job. The rest stays ready, and `cut` is true.
 -- * Now is the start of this statement. Its transaction may have waited for the lock of a key, and a start must not be
 --   dated before its admission.
 with control as materialized (
@@ -84,14 +81,10 @@ pick as materialized (
   where (select w.expires_at > coalesce(%(now)s, statement_timestamp()) from {schema}.worker w where w.id = %(worker)s)
     and s.queue <> all (controls.shut_queues)
 ),
-light as materialized (
-  select ctid, before from (
-    select ctid, sum(weight) over (rows between unbounded preceding and 1 preceding) as before from pick) p
-  where before is null or before < 4194304
-),
+{part light},
 claimed as (
   update {schema}.job
-  set state = 'x', claim = (((claim >> 32) + 1) << 32) + floor(random() * 4294967296)::bigint, attempt = attempt + 1, worker_id = %(worker)s,
+  set state = 'x', claim = {part next_claim}, attempt = attempt + 1, worker_id = %(worker)s,
       claimed_at = coalesce(%(now)s, statement_timestamp()),
       -- Each is a query of its own, which runs once and not for every job.
       limited = (select anything from controls) and (queue = any ((select counted_queues from controls)::text[])
