@@ -94,7 +94,7 @@ async def test_g2_a_claim_that_is_answered_too_late_starts_nothing(
 ) -> None:
     """The server gave it the job; when the answer arrives the job is another's."""
     job = await app.tasks["hold"].enqueue("g")
-    claim = proxy.hold_reply(opening("moves/claim", schema))
+    claim = proxy.hold_reply(opening("moves/claim_plain", schema))
     far = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
     await eventually(claim.answered.is_set)
     assert held_by(seen, far.pid) == 1

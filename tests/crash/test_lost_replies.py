@@ -140,7 +140,7 @@ async def test_g3_a_claim_whose_reply_was_lost_is_adopted(
     app: Headway, db: psycopg.Connection[Any], proxy: Proxy, schema: str, worker
 ) -> None:
     """By the worker itself: its lease goes on, so nobody rescues them."""
-    lost = proxy.lose_reply(opening("moves/claim", schema), times=3)
+    lost = proxy.lose_reply(opening("moves/claim_plain", schema), times=3)
     jobs = await app.tasks["pause"].enqueue_many({"n": n} for n in range(100))
     running = worker(lease="60s", dsn=proxy.dsn)
     await eventually(lambda: unfinished(db) == 0)

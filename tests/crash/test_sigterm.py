@@ -73,7 +73,7 @@ async def test_g11_a_claim_answered_after_sigterm_goes_back_unstarted(
     app: Headway, seen: psycopg.Connection[Any], worker, proxy: Proxy, dsn: str, schema: str
 ) -> None:
     job = await app.tasks["hold"].enqueue("never")
-    claim = proxy.hold_reply(opening("moves/claim", schema))
+    claim = proxy.hold_reply(opening("moves/claim_plain", schema))
     draining = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
     await eventually(claim.answered.is_set)
     assert held_by(seen, draining.pid) == 1

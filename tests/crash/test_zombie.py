@@ -108,7 +108,7 @@ async def test_g2_a_claim_answered_while_the_worker_was_stopped_starts_nothing(
 ) -> None:
     """The answer lies in its socket when it wakes up, and the job is another's."""
     job = await app.tasks["hold"].enqueue("g")
-    claim = proxy.hold_reply(opening("moves/claim", schema))
+    claim = proxy.hold_reply(opening("moves/claim_plain", schema))
     late = worker(dsn=proxy.dsn, SIDE_DSN=dsn)
     await eventually(claim.answered.is_set)
     late.send(signal.SIGSTOP)

@@ -13,7 +13,7 @@ from tests.queues.conftest import Sent
 from tests.sql.hand import Hand
 from tests.support import DEADLINE, Running, eventually
 
-CLAIM, LOOK = "moves/claim", "reads/lanes"
+CLAIM, LOOK = "moves/claim_plain", "reads/lanes"
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ _OUTAGE = 100.0
 _IDLE = 25.0
 _MOST_IDLE = 100
 _MOST_TOLD = 40
+_CLAIMS = {"moves/claim", "moves/claim_plain"}
 _WRITES = {"moves/finish", "moves/advance", "moves/requeue", "moves/admit"}
 
 Choose = Callable[[int], int]
@@ -134,8 +135,9 @@ class History:
     def _ways_of(self, message: Message) -> Sequence[str]:
         if message.service == "handler":
             return ()
-        plain_claim = "moves/claim" in message.about and not _WRITES & {*message.about}
-        return [way for way in self.ways if way != FORGET or plain_claim]
+        about = {*message.about}
+        only_claims = bool(_CLAIMS & about) and not _WRITES & about
+        return [way for way in self.ways if way != FORGET or only_claims]
 
     async def _release(self, message: Message) -> None:
         if not message.carried_out:

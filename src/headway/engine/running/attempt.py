@@ -212,7 +212,7 @@ class Handlers:
 
     def _returned(self, running: RunningJob, value: Any) -> Returned | Moved | Broke:
         return outcome_of(
-            running.definition, value, running.context, running.options, self._max_result
+            running.definition, value, running.context, running.options or {}, self._max_result
         )
 
     def _context(self, running: RunningJob) -> Context:
@@ -228,8 +228,10 @@ class Handlers:
 
 def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:
     """Return whether it makes jobs with unique keys. An open transaction may hold such a key."""
-    return isinstance(outcome, Returned | Moved) and any(
-        child.unique_key is not None for child in outcome.children or ()
+    return (
+        isinstance(outcome, (Returned, Moved))  # a union would be made anew for every job
+        and outcome.children is not None
+        and any(child.unique_key is not None for child in outcome.children)
     )
 
 

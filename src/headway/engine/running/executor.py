@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from headway.core.clock import monotonic
@@ -25,6 +26,22 @@ from headway.engine.running.transactional import SettledInTransaction, Transacti
 from headway.store.rows import Claim
 
 log = logging.getLogger("headway.worker")
+
+
+if sys.version_info >= (3, 12):
+
+    def _new_task(
+        loop: asyncio.AbstractEventLoop, job: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        """Start a task at once: a handler that never waits costs the event loop nothing."""
+        return asyncio.Task(job, loop=loop, eager_start=True)
+
+else:
+
+    def _new_task(
+        loop: asyncio.AbstractEventLoop, job: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        return loop.create_task(job)
 
 
 class Executor:
@@ -101,8 +118,7 @@ class Executor:
 
     def start(self, claims: Sequence[Claim]) -> None:
         """Start claimed jobs, in the given order."""
-        loop = asyncio.get_running_loop()
-        now = monotonic()
+        now, started = monotonic(), list[RunningJob]()
         for claim in claims:
             if (before := self._running.get(claim.id)) is not None:
                 self._follow(before, claim)
@@ -114,9 +130,16 @@ class Executor:
             self._running[claim.id] = running
             self._running_of[running.definition.handler] += 1
             self._take_slot(claim.queue, 1)
-            running.task = loop.create_task(self._run(running))
-        if self._running:
+            started.append(running)
+        if started:
             self._idle.clear()
+            # Later in this turn of the event loop: the job loop first sends its next round trip.
+            asyncio.get_running_loop().call_soon(self._enter, started)
+
+    def _enter(self, started: Sequence[RunningJob]) -> None:
+        loop = asyncio.get_running_loop()
+        for running in started:
+            running.task = _new_task(loop, self._run(running))
 
     def stop_claim(self, claim: Claim, reason: Reason) -> None:
         """Stop a job if it runs here under exactly this claim. Another claim of the same job goes on."""
@@ -127,7 +150,7 @@ class Executor:
     def stop(self, job_id: str, reason: Reason) -> None:
         """Stop a job if it runs here: mark its context as cancelled, then cancel its handler."""
         running = self._running.get(job_id)
-        if running is None or running.reason is not None or running.task is None:
+        if running is None or running.reason is not None:
             return
         if running.settling:
             self._give_back_next(running, CANCEL if reason == "cancel" else RELEASE)
@@ -135,7 +158,7 @@ class Executor:
         running.reason = reason
         if running.context is not None:
             running.context.stop()
-        if running.entered:
+        if running.entered and running.task is not None:
             running.task.cancel()
 
     def stop_all(self, reason: Reason, *, unstarted_only: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from headway.core import failure
@@ -40,8 +40,8 @@ class RunningJob:
     task: asyncio.Task[None] | None = None
     reason: Reason | None = None
     """Why it must stop, or None."""
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The options of the call that made the job."""
+    options: dict[str, Any] | None = None
+    """The options of the call that made the job, if it had any."""
     context: Context | None = None
     settling: bool = False
     """Its own transaction is being committed, so it can no longer be stopped."""
