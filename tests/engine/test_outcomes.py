@@ -280,6 +280,24 @@ async def test_a_cancellation_by_a_library_is_tried_again(hw: Headway) -> None:
     assert kinds == {"asyncio.exceptions.CancelledError"}
 
 
+async def test_a_number_for_retry_of_a_call_keeps_the_policy_of_the_task(hw: Headway) -> None:
+    delays: list[int] = []
+
+    def backoff(attempt: int) -> int:
+        delays.append(attempt)
+        return 0
+
+    @hw.task(retry=Retry(max_attempts=9, backoff=backoff, never=(KeyError,)))
+    async def task(error: str) -> None:
+        raise {"value": ValueError, "key": KeyError}[error]
+
+    value = await task.using(retry=3).enqueue("value")
+    key = await task.using(retry=3).enqueue("key")
+    await hw.run_until_idle()
+    assert [await state(job) for job in (value, key)] == [("failed", 3), ("failed", 1)]
+    assert delays == [1, 2]
+
+
 async def test_max_attempts_of_the_call_hold_over_those_of_the_task(hw: Headway) -> None:
     runs: list[int] = []
 
