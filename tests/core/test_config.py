@@ -107,7 +107,7 @@ def test_finished_jobs_are_kept_by_how_they_ended(given: Retention, seconds) -> 
 
 @pytest.mark.parametrize("word", ["None", "NONE", " none", "Forever", "null", ""])
 def test_another_spelling_of_none_or_forever_is_refused(word: str) -> None:
-    with pytest.raises(ConfigError, match="^keep .*'none'"):
+    with pytest.raises(ConfigError, match=r"^keep .*'none'"):
         keep_seconds(word)
 
 

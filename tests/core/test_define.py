@@ -173,7 +173,9 @@ def test_b12_a_number_for_retry_is_that_of_attempts() -> None:
 
 
 def test_a_number_for_retry_of_a_step_keeps_the_policy_of_its_flow() -> None:
-    flow = Headway("postgresql://nowhere/x").flow("slow", retry=Retry(9, base="1m", never=(OSError,)))
+    flow = Headway("postgresql://nowhere/x").flow(
+        "slow", retry=Retry(9, base="1m", never=(OSError,))
+    )
     step = flow.step(retry=3)(_nothing)
     assert step.definition.retry == Retry(3, base="1m", never=(OSError,))
 

@@ -44,7 +44,8 @@ class JobSummary:
     finished_at: datetime | None
     worker: int | None
     error: Envelope | None
-    """`type`, `message`, `traceback` and `chain` of the error that ended the job."""
+    """`type`, `message`, `traceback` and `chain` of the error that ended the job; of an unfinished job, of
+    the last attempt if it failed."""
 
     @property
     def finished(self) -> bool:
