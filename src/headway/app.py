@@ -33,6 +33,7 @@ from headway.pull.stream import Pull
 from headway.queues import Queues
 from headway.schedules import Schedules
 from headway.settings.layers import Settings, of_app
+from headway.store import migrate
 from headway.store.connections.dsn import DatabasePlace
 from headway.store.statements import inspect
 from headway.task import BatchDecorator, Task, TaskDecorator, Unnamed
@@ -132,6 +133,11 @@ class Headway:
     def schema(self) -> str:
         """The name of Headway's schema in the database."""
         return self._session.schema
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the schema that this library needs, and that `migrate` creates."""
+        return migrate.newest()
 
     @property
     def place(self) -> DatabasePlace:
@@ -318,6 +324,10 @@ class Headway:
         grants them their rights.
         """
         return await self._session.migrate(roles=roles)
+
+    def migration_sql(self, *, roles: bool = False) -> str:
+        """Return the SQL that creates the schema in a database without it, and run nothing."""
+        return migrate.script(self.schema, roles=roles)
 
     async def server_info(self) -> ServerInfo:
         """Return the version and the clock of the PostgreSQL server."""

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import click
 
+from headway import DatabasePlace
 from headway.app import Headway, session_of
 from headway.cli.output import clean
 from headway.errors import ConfigError
 from headway.settings.layers import Settings, load
-from headway.store.connections.dsn import DatabasePlace
 
 _ATTRIBUTE = "hw"
 
