@@ -412,9 +412,10 @@ class Headway:
     ) -> WorkerReport:
         """Run a worker until it is cancelled, or with `signals` until SIGTERM or SIGINT.
 
-        A cancellation stops its jobs at once and gives them back. To drain, use `worker()` and its
-        `stop()`, or `signals`, which takes these signals from the program. Settings are the fields of
-        `WorkerOptions`; those that are left out come from the configuration.
+        Both drain: the worker claims nothing more, gives unstarted jobs back, and lets running ones
+        finish within `grace`. A second cancellation or signal stops them at once and gives them back.
+        `signals` takes these signals from the program. Settings are the fields of `WorkerOptions`; those
+        that are left out come from the configuration.
         """
         return await self.worker(**settings).run(signals=signals)
 
