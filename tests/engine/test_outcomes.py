@@ -174,7 +174,7 @@ async def test_a_snooze_costs_no_attempt_however_often(hw: Headway) -> None:
     assert await job.result() == "awake"
     assert seen == [1] * (snoozes + 1)
     assert await state(job) == ("succeeded", 1)
-    assert await job.attempts() == [], "a snooze is no failure"
+    assert await job.attempts() == [], "a snooze is not a failure"
 
 
 async def test_a_snoozed_job_waits_as_long_as_it_said(hw: Headway) -> None:

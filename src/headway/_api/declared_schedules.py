@@ -75,7 +75,7 @@ def as_put(name: str, schedule: Schedule, task: Target, most_bytes: int) -> Put:
             'overlap="queue", which is one'
         )
     if job.on_taken == "reject":
-        job.on_taken = "skip"  # there is no caller to be told
+        job.on_taken = "skip"  # no caller waits for an answer
     return put_of(name, schedule, definition.name, job=job)
 
 

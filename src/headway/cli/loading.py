@@ -72,7 +72,7 @@ def is_open(hw: Headway) -> bool:
 def _careful(hw: Headway) -> Headway:
     """Return the app, set to never create an embedded server and to say when it uses one."""
     session_of(hw).may_create = False
-    session_of(hw).told = _say_embedded
+    session_of(hw).on_embedded = _say_embedded
     return hw
 
 
