@@ -88,7 +88,7 @@ async def headway(dsn: str, count: int) -> Reading:
 
 
 async def raw(dsn: str, count: int) -> Reading:
-    """What the statements alone allow on one connection."""
+    """Return the rate of the statements alone, on one connection."""
     async with app(dsn) as hw:
         await fill(hw, count)
         target, meter = hw._session.target, Meter(hw.dsn)

@@ -1,4 +1,4 @@
-"""What a worker costs that has nothing to do.
+"""The cost of an idle worker.
 
     .venv/bin/python -m benchmarks.idle [--seconds 20] [--rounds 3] [--settle 10] [--dsn DSN]
 

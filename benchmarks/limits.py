@@ -1,4 +1,4 @@
-"""What limits cost, how exactly rates are met, and how fair keys are to each other.
+"""The cost of limits, the precision of rates, and the fairness between keys.
 
     .venv/bin/python -m benchmarks.limits [--jobs 20000] [--rounds 3] [--part cost] [--part two]
         [--part rates] [--part fairness] [--rate 1000] [--seconds 4] [--dsn DSN]

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a server, clean tables, workers to drain them, readings, ratios."""
+"""The parts that benchmarks share: a server, clean tables, workers to drain them, readings, ratios."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Reading:
 
 
 class Traffic:
-    """What all links of this process have sent since they were first counted."""
+    """Return what all links of this process have sent since the first count."""
 
     round_trips = 0
     statements = 0
@@ -177,7 +177,7 @@ async def clean(hw: Headway) -> None:
 
 
 async def settle_down(hw: Headway) -> None:
-    """What the server would do in its own time, done before the clock runs."""
+    """Do the work that the server would do in its own time, before the clock runs."""
     await _run(hw, f"vacuum analyze {hw._session.target.schema}.job", "checkpoint")
 
 

@@ -1,4 +1,4 @@
-"""What tests share beside fixtures: waiting for a fact, and workers in this process."""
+"""Shared by tests, besides fixtures: waiting for a fact, and workers in this process."""
 
 from __future__ import annotations
 

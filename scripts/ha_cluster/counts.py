@@ -1,4 +1,4 @@
-"""What was lost, doubled, cancelled or left behind in one database."""
+"""Counts of lost, doubled, cancelled and left jobs in one database."""
 
 from __future__ import annotations
 

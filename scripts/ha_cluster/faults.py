@@ -1,4 +1,4 @@
-"""What is done to the cluster, and when."""
+"""Faults of the cluster, and their moments."""
 
 from __future__ import annotations
 

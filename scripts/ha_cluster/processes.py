@@ -16,7 +16,7 @@ ACCOUNT = "postgres"
 
 
 class Processes:
-    """What this run started. Each has a log of its own in `directory`."""
+    """The processes that this run started. Each has its own log in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -24,7 +24,15 @@ from headway._api.options import FlowOptions, StepOptions, TaskOptions
 from headway.app import Headway
 from headway.controls import Controls
 from headway.core.batch import Batch
-from headway.core.config import Retention, WorkerOptions, WorkerSettings
+from headway.core.config import (
+    AppOptions,
+    HealthOptions,
+    LogOptions,
+    Retention,
+    SupervisorOptions,
+    WorkerOptions,
+    WorkerSettings,
+)
 from headway.core.context import Context, Enqueueable, JobLogger
 from headway.core.depends import Depends
 from headway.core.failure import Failure
@@ -79,13 +87,15 @@ from headway.jobs import Jobs
 from headway.pull.job import PulledJob
 from headway.queues import Queues
 from headway.schedules import Schedules, preview
-from headway.settings.layers import Settings
+from headway.settings.layers import Setting, Settings
+from headway.settings.origin import Origin
 from headway.store.connections.dsn import DatabasePlace
 from headway.task import BatchDecorator, BoundTask, Task, TaskDecorator
 from headway.version import __version__
 from headway.workers import Workers
 
 __all__ = [
+    "AppOptions",
     "Attempt",
     "Batch",
     "BatchDecorator",
@@ -109,6 +119,7 @@ __all__ = [
     "FlowOptions",
     "Headway",
     "HeadwayError",
+    "HealthOptions",
     "Interrupted",
     "InvalidInput",
     "Job",
@@ -124,7 +135,9 @@ __all__ = [
     "Key",
     "KeyTaken",
     "Limit",
+    "LogOptions",
     "Next",
+    "Origin",
     "Overview",
     "PayloadTooLarge",
     "PulledJob",
@@ -140,6 +153,7 @@ __all__ = [
     "Schedules",
     "SchemaMismatch",
     "ServerInfo",
+    "Setting",
     "Settings",
     "Snooze",
     "StandbyRefused",
@@ -147,6 +161,7 @@ __all__ = [
     "StepDecorator",
     "StepOptions",
     "Successor",
+    "SupervisorOptions",
     "Task",
     "TaskDecorator",
     "TaskOptions",

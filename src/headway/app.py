@@ -33,6 +33,7 @@ from headway.pull.stream import Pull
 from headway.queues import Queues
 from headway.schedules import Schedules
 from headway.settings.layers import Settings, of_app
+from headway.store import migrate
 from headway.store.connections.dsn import DatabasePlace
 from headway.store.statements import inspect
 from headway.task import BatchDecorator, Task, TaskDecorator, Unnamed
@@ -132,6 +133,11 @@ class Headway:
     def schema(self) -> str:
         """The name of Headway's schema in the database."""
         return self._session.schema
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the schema that this library needs, and that `migrate` creates."""
+        return migrate.newest()
 
     @property
     def place(self) -> DatabasePlace:
@@ -319,6 +325,10 @@ class Headway:
         """
         return await self._session.migrate(roles=roles)
 
+    def migration_sql(self, *, roles: bool = False) -> str:
+        """Return the SQL that creates the schema in a database without it, and run nothing."""
+        return migrate.script(self.schema, roles=roles)
+
     async def server_info(self) -> ServerInfo:
         """Return the version and the clock of the PostgreSQL server."""
         return await self._session.run(inspect.server())
@@ -402,9 +412,10 @@ class Headway:
     ) -> WorkerReport:
         """Run a worker until it is cancelled, or with `signals` until SIGTERM or SIGINT.
 
-        A cancellation stops its jobs at once and gives them back. To drain, use `worker()` and its
-        `stop()`, or `signals`, which takes these signals from the program. Settings are the fields of
-        `WorkerOptions`; those that are left out come from the configuration.
+        Both drain: the worker claims nothing more, gives unstarted jobs back, and lets running ones
+        finish within `grace`. A second cancellation or signal stops them at once and gives them back.
+        `signals` takes these signals from the program. Settings are the fields of `WorkerOptions`; those
+        that are left out come from the configuration.
         """
         return await self.worker(**settings).run(signals=signals)
 

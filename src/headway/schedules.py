@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import Any, TypeVar
 from uuid import UUID
 
-from headway._api.declared_schedules import Target, as_put
+from headway._api.declared_schedules import Target, as_put, as_put_by_name
 from headway._api.session import Session
 from headway.core import cron
 from headway.core.clock import wall
@@ -77,13 +77,17 @@ class Schedules:
         overlap: Overlap = "allow",
         jitter: Duration | None = None,
         ends_at: datetime | None = None,
+        check: bool = True,
+        no_keys: bool = False,
         conn: Any = None,
     ) -> None:
         """Create a schedule, or change the one of this name.
 
         With the same spec it continues where it is, with another spec it starts now. `task` is a task,
         a flow, the name of one, or `task.using(...)`. `conn` makes the change part of that connection's
-        transaction. The other options are those of `Schedule`.
+        transaction. `check=False` is for the name of a task that this app does not define: the input is
+        checked when a job runs. Keys that the task's code would compute are then refused, and `no_keys`
+        leaves them out. The other options are those of `Schedule`.
         """
         schedule = Schedule(
             spec,
@@ -95,7 +99,7 @@ class Schedules:
             jitter=jitter,
             ends_at=ends_at,
         )
-        checked = self._checked(schedule, task)
+        checked = self._checked(schedule, task, check=check, no_keys=no_keys)
         await self._session.ready_client()
         answer = await self._run_in(conn, self._put(checked))
         _check_put(schedule, answer)
@@ -185,6 +189,8 @@ class Schedules:
         overlap: Overlap = "allow",
         jitter: Duration | None = None,
         ends_at: datetime | None = None,
+        check: bool = True,
+        no_keys: bool = False,
         conn: Any = None,
     ) -> None:
         """Sync version of `put`.
@@ -201,7 +207,7 @@ class Schedules:
             jitter=jitter,
             ends_at=ends_at,
         )
-        checked = self._checked(schedule, task)
+        checked = self._checked(schedule, task, check=check, no_keys=no_keys)
         self._session.ready_client_sync()
         answer = self._run_in_sync(conn, self._put(checked))
         _check_put(schedule, answer)
@@ -288,15 +294,23 @@ class Schedules:
 
     # -- end of the generated methods --
 
-    def _checked(self, schedule: Schedule, task: Target | str) -> Put:
-        name = check_schedule_name(schedule.name or "")
-        target = self._get_task(task) if isinstance(task, str) else task
-        if not isinstance(target, BoundTask | Flow):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"{task!r} is not a task; give a task, a flow, or the name of one")
+    def _checked(
+        self, schedule: Schedule, task: Target | str, *, check: bool, no_keys: bool
+    ) -> Put:
+        name, most_bytes = check_schedule_name(schedule.name or ""), self._session.max_payload_bytes
         now = self._session.clock.now() or wall()
         if not _upcoming(cron.parse(schedule.spec), now, now, schedule.ends_at, 1):
             _check_put(schedule, {})
-        return as_put(name, schedule, target, self._session.max_payload_bytes)
+        if not check:
+            if not isinstance(task, str):
+                raise ConfigError("check=False is for the name of a task; leave it out for a task")
+            return as_put_by_name(name, schedule, task, most_bytes, no_keys=no_keys)
+        if no_keys:
+            raise ConfigError("no_keys needs check=False: the task's code computes its keys")
+        target = self._get_task(task) if isinstance(task, str) else task
+        if not isinstance(target, BoundTask | Flow):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{task!r} is not a task; give a task, a flow, or the name of one")
+        return as_put(name, schedule, target, most_bytes)
 
     def _put(self, checked: Put) -> Statement[dict[str, bool]]:
         session, owner = self._session, self._owner()
@@ -316,9 +330,9 @@ class Schedules:
 def _check_put(schedule: Schedule, answer: Mapping[str, bool]) -> None:
     if not answer:
         raise ConfigError(
-            f"schedule {schedule.name!r} would never fire: {schedule.spec!r} has passed"
-            + (f", or ends at {schedule.ends_at}" if schedule.ends_at else "")
-            + "; give it a later time"
+            f"schedule {schedule.name!r} would never run: {schedule.spec!r} is in the past"
+            + (f" or after {schedule.ends_at}" if schedule.ends_at else "")
+            + "; give it a future time"
         )
 
 

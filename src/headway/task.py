@@ -131,7 +131,7 @@ class Wrapped(BoundTask[P, R]):
 
         - `delay`: run not before this long from now. `at`: run not before this moment.
         - `queue`, `priority` (higher runs first), `timeout` of an attempt, `retry` (a `Retry`, or a
-          number of attempts).
+          number of attempts, which keeps the rest of the task's policy).
         - `ttl`: expire if the job waits longer.
         - `unique`: do not make a second job of this key. `concurrency_key`: limit how many jobs of this
           key run at once.

@@ -109,9 +109,21 @@ async def test_a_job_that_waits_for_its_next_attempt(hw, gate) -> None:
     status = await job.status()
     assert (status.state, status.attempt, status.worker) == ("scheduled", 1, None)
     assert status.started_at is None
-    assert len(await job.attempts()) == 1
+    (attempt,) = await job.attempts()
+    assert status.error == attempt.error
+    (listed,) = await hw.jobs.list(state="scheduled")
+    assert listed.error == attempt.error
     assert status.run_at - status.created_at >= timedelta(hours=1)
     assert status.progress is None
+
+
+async def test_a_job_that_is_tried_anew_has_no_error(hw, gate) -> None:
+    gate.opened.set()
+    job = await gate.using(retry=1).enqueue(fail=True)
+    await hw.run_until_idle()
+    await job.retry()
+    status = await job.status()
+    assert (status.state, status.attempt, status.error) == ("ready", 0, None)
 
 
 async def test_a_handle_from_an_id_is_as_good_as_the_first(hw, gate) -> None:

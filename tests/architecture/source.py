@@ -59,7 +59,7 @@ def roots(module: Module) -> set[str]:
 
 
 def strings(module: Module) -> Iterator[tuple[int, str]]:
-    """Every string of a module that is no docstring, with its line."""
+    """Return every string of a module that is not a docstring, with its line."""
     documentation = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(module.tree):
         text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None

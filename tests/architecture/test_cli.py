@@ -6,19 +6,27 @@ import ast
 
 from tests.architecture.source import imports, modules
 
-_STORE = {
-    "cli/health.py": "names the version of the schema",
-    "cli/loading.py": "names the database in use",
-    "cli/migrate.py": "prints the SQL of migrations, and the newest version",
-    "cli/schedule/put.py": "puts schedules of tasks whose code is not at hand",
-}
-"""Modules that may import the store, and why."""
-
 _SESSION = {
     "cli/loading.py": "configures the app of a command: its database, time limits, embedded server",
-    "cli/schedule/put.py": "puts schedules of tasks whose code is not at hand",
 }
 """Modules that may use the session of an app, and why."""
+
+
+_WORKERS = {
+    "cli/errors.py": "runs an event loop that ends on signals",
+    "cli/worker/run.py": "starts workers and their supervisor",
+}
+"""Modules that may import the engine, and why."""
+
+
+def test_the_command_line_does_not_import_private_code() -> None:
+    found = {
+        module.place
+        for name, module in modules().items()
+        if name.startswith("headway.cli")
+        and any(target.startswith(("headway.engine", "headway._api")) for target in imports(module))
+    }
+    assert found == set(_WORKERS)
 
 
 def test_the_command_line_does_not_import_the_store() -> None:
@@ -28,7 +36,7 @@ def test_the_command_line_does_not_import_the_store() -> None:
         if name.startswith("headway.cli")
         and any(target.startswith("headway.store") for target in imports(module))
     }
-    assert found == set(_STORE)
+    assert found == set()
 
 
 def test_the_command_line_does_not_use_the_session() -> None:

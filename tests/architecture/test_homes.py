@@ -154,7 +154,7 @@ def test_settings_are_read_from_files_and_the_environment_in_one_place() -> None
         for node in ast.walk(module.tree)
         if getattr(node, "attr", "") in ("environ", "getenv")
     }
-    # The others ask for what is no setting: where PostgreSQL's programs are, who started this process.
+    # The others read no settings: where PostgreSQL's programs are, who started this process.
     others = {place for place in asking if _in(place, "embedded")} | {
         "cli/loading.py",
         "engine/supervisor.py",

@@ -65,7 +65,7 @@ def test_no_module_imports_itself_in_a_circle() -> None:
         name: {target for target in imports(module) if target in modules() and target != name}
         for name, module in modules().items()
     }
-    # Importing a package runs it, and a package may name its own modules: that is no circle.
+    # Importing a package runs it, and a package may name its own modules: that is not a circle.
     for name in graph:
         graph[name] = {target for target in graph[name] if not name.startswith(f"{target}.")}
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Any, get_args, get_origin, get_overloads, get_type_hints
 
@@ -15,27 +16,24 @@ from headway import errors
 _PUBLIC = {name: getattr(headway, name) for name in headway.__all__}
 _CLASSES = [name for name, found in _PUBLIC.items() if inspect.isclass(found)]
 
-# For workers and for type checkers, not for users, who read the last four as parts of `hw.settings`.
 _INTERNAL = {
     "CallOf": "says what `ctx.enqueue` takes",
-    "Definition": "workers read the definitions of a task",
+    "Definition": "workers read the definitions of a task; its fields may change",
+    "NewJob": "the row that a call makes; its fields may change",
     "Options": "the checked options of a call",
     "PullRow": "PulledJob.of makes a handle from a row",
     "Session": "PulledJob.of makes a handle from a row",
     "Statement": "Worker.services run statements",
     "Unnamed": "chooses an overload",
+    "_OfTheFirst": "says what the function of a key takes",
     "_Returns": "chooses an overload",
     "_Takes": "chooses an overload",
-    "AppOptions": "hw.settings.app",
-    "HealthOptions": "hw.settings.health",
-    "LogOptions": "hw.settings.log",
-    "SupervisorOptions": "hw.settings.supervisor",
 }
 
 
 def _functions(kind: type) -> Iterator[Callable[..., Any]]:
     for name, member in inspect.getmembers(kind):
-        if name.startswith("_"):
+        if name.startswith("_") and name != "__getitem__":
             continue
         if isinstance(member, property):
             assert member.fget is not None
@@ -59,6 +57,9 @@ def _types(annotation: Any) -> Iterator[type]:
 
 def _named(kind: type) -> set[type]:
     hints = [hint for f in _functions(kind) for hint in get_type_hints(f).values()]
+    if is_dataclass(kind):
+        fields = get_type_hints(kind).items()
+        hints += [hint for name, hint in fields if not name.startswith("_")]
     found = {each for hint in hints for each in _types(hint)}
     return {each for each in found if each.__module__.split(".")[0] == "headway"}
 

@@ -14,7 +14,7 @@ ONCE = Retry(max_attempts=1)
 
 
 def held(db, count: int):
-    """Whether so many jobs are in the hands of a worker."""
+    """Return whether a worker holds this many jobs."""
     running = "select count(*) from jobs where state = 'running'"
     return lambda: db.execute(running).fetchone() == (count,)
 

@@ -1,4 +1,4 @@
-"""`headway errors`: the failures of late, and as they happen."""
+"""`headway errors`: recent failures, and failures as they happen."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_limits_of_queues_and_of_each_key(headway: Command, headway_json: Json) 
     assert said == "each key of sync: 6/min\n"
     answer = headway_json("queue", "limit", "mail", "--rate", "10/s")
     assert (answer["kind"], answer["name"], answer["rate"]) == ("queue", "mail", 10.0)
-    assert "@" in answer["changed_by"], "whoever is at the keyboard"
+    assert "@" in answer["changed_by"], "the person at the keyboard"
     shown = " ".join(headway("queue", "limits").stdout.split())
     assert "each key of" in shown
     assert headway("queue", "limit", "mail", "--reset").stdout == "queue mail: no limit\n"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import Retention, WorkerOptions
-from headway.core.config import check_priority, check_schema
+from headway.core.config import check_priority, check_schema, keep_seconds
 from headway.core.names import check_name
 from headway.errors import ConfigError
 
@@ -96,7 +96,7 @@ def test_a_worker_s_options_may_be_written_in_any_way_a_duration_may() -> None:
         (Retention(), (7 * 86_400, 30 * 86_400)),
         (Retention(succeeded=None, failed="1h"), (7 * 86_400, 3600)),
         (Retention(succeeded="none", failed=timedelta(days=1)), (None, 86_400)),
-        (Retention(succeeded=0, failed="None"), (0, None)),
+        (Retention(succeeded=0, failed="none"), (0, None)),
         (Retention(succeeded="forever"), (36_500 * 86_400, 30 * 86_400)),
     ],
     ids=str,
@@ -105,8 +105,14 @@ def test_finished_jobs_are_kept_by_how_they_ended(given: Retention, seconds) -> 
     assert (given.succeeded_seconds, given.failed_seconds) == seconds
 
 
+@pytest.mark.parametrize("word", ["None", "NONE", " none", "Forever", "null", ""])
+def test_another_spelling_of_none_or_forever_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"^keep .*'none'"):
+        keep_seconds(word)
+
+
 @pytest.mark.parametrize("options", [{"succeeded": "for ever"}, {"failed": -1}, {"failed": True}])
-def test_a_retention_that_is_no_duration_is_refused(options) -> None:
+def test_a_retention_that_is_not_a_duration_is_refused(options) -> None:
     (name,) = options
     with pytest.raises(ConfigError, match=f"^{name} .*'forever'"):
         Retention(**options)

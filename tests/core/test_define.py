@@ -170,7 +170,14 @@ def test_b12_a_number_for_retry_is_that_of_attempts() -> None:
     assert of_three.definition.retry == Retry(max_attempts=3)
     flow = hw.flow("three", retry=3)
     assert flow.step(_nothing).definition.retry.max_attempts == 3
-    assert of_three.using(retry=2).options.retry == Retry(max_attempts=2)
+
+
+def test_a_number_for_retry_of_a_step_keeps_the_policy_of_its_flow() -> None:
+    flow = Headway("postgresql://nowhere/x").flow(
+        "slow", retry=Retry(9, base="1m", never=(OSError,))
+    )
+    step = flow.step(retry=3)(_nothing)
+    assert step.definition.retry == Retry(3, base="1m", never=(OSError,))
 
 
 @pytest.mark.parametrize("wrong", [True, "3", 3.0, 0, -1, Retry])

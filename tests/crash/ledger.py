@@ -1,6 +1,6 @@
 """The app of workers that are stopped in the middle of a transaction; schema and gates as in tasks.py.
 
-`pay` and `pay_in_thread` change a row that all of them need, so that whoever comes next waits for it.
+`pay` and `pay_in_thread` change a row that all of them need, so that the next one waits for it.
 Each waits, after that, for the gate of its run; `witness` says which process it ran in.
 """
 

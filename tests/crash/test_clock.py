@@ -42,7 +42,7 @@ async def test_g10_a_wrong_wall_clock_changes_nothing_for_a_worker(
     retried = await app.tasks["flaky"].enqueue(1)
     assert await retried.result(timeout="60s") == 1
 
-    # Its lease holds through several heartbeats beside a worker whose clock is right.
+    # Its lease holds through several heartbeats, next to a worker whose clock is right.
     held = await app.tasks["hold"].enqueue("g")
     await eventually(lambda: told(seen, "began") == 2)
     right = worker()

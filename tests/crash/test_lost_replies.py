@@ -113,7 +113,7 @@ async def test_g3_a_settling_whose_reply_was_lost_settles_once(
     await eventually(lambda: unfinished(db) == 0)
     assert lost.times == 0
     assert_each_finished_once(db, jobs)
-    # What the server had settled was not run again, and what it had claimed beside was adopted.
+    # Settled jobs did not run again, and the worker adopted the jobs claimed with them.
     assert db.execute("select count(*) from archive where attempt > 1").fetchone() == (0,)
     assert db.execute("select count(*) from attempt").fetchone() == (0,)
 

@@ -46,4 +46,4 @@ async def test_whatever_waits_too_long_is_in_the_archive_as_expired(
         assert (await job.status()).input["name"] in ("ready", "scheduled", "first", "blocked")
     await behind.result(timeout="60s")  # the room of those that expired is free again
     left = db.execute("select count(*) from jobs").fetchone()
-    assert left == (5,), "an expiry is no failure: nobody was called, nothing was buried"
+    assert left == (5,), "an expiry is not a failure: nobody was called, nothing was buried"

@@ -107,13 +107,42 @@ async def test_g11_a_thread_that_does_not_stop_does_not_keep_the_worker(hw, star
     assert ((await job.status()).state, (await job.status()).attempt) == ("ready", 0)
 
 
-async def test_g11_a_worker_that_is_cancelled_gives_its_jobs_back(hw, gate) -> None:
-    serving = asyncio.create_task(hw.run_worker(signals=False, grace="1h"))
+async def test_g11_a_worker_that_is_cancelled_lets_its_jobs_finish(hw, gate) -> None:
+    serving = asyncio.create_task(hw.run_worker(grace="1h", concurrency=3))
+    jobs = await gate.task.enqueue_many({"n": n} for n in range(5))
+    await eventually(lambda: len(gate.inside) == 3)
+    serving.cancel()
+    done, _ = await asyncio.wait([serving], timeout=0.05)
+    assert not done
+    gate.opened.set()
+    await asyncio.wait([serving], timeout=DEADLINE)
+    assert serving.cancelled()
+    assert gate.told == []
+    states = [((await j.status()).state, (await j.status()).attempt) for j in jobs]
+    assert states == [("succeeded", 1)] * 3 + [("ready", 0)] * 2
+    assert [worker.alive for worker in await hw.workers.list()] == [False]
+
+
+async def test_g11_a_worker_that_is_cancelled_stops_within_its_grace(hw, gate) -> None:
+    serving = asyncio.create_task(hw.run_worker(grace="50ms"))
+    job = await gate.task.enqueue(1)
+    await eventually(lambda: gate.inside)
+    serving.cancel()
+    await asyncio.wait([serving], timeout=DEADLINE)
+    assert serving.cancelled()
+    assert ((await job.status()).state, (await job.status()).attempt) == ("ready", 0)
+
+
+async def test_g11_a_worker_that_is_cancelled_again_gives_its_jobs_back(hw, gate) -> None:
+    serving = asyncio.create_task(hw.run_worker(grace="1h"))
     jobs = await gate.task.enqueue_many({"n": n} for n in range(5))
     await eventually(lambda: len(gate.inside) == 5)
     serving.cancel()
+    await asyncio.wait([serving], timeout=0.05)
+    serving.cancel()
     await asyncio.wait([serving], timeout=DEADLINE)
-    assert serving.done()
+    assert serving.cancelled()
+    assert [worker.alive for worker in await hw.workers.list()] == [False]
     assert sorted(gate.told) == list(range(5))
     assert {((await j.status()).state, (await j.status()).attempt) for j in jobs} == {("ready", 0)}
 

@@ -185,7 +185,7 @@ def test_a_late_job_of_a_task_with_slots_is_claimed_below_the_highest_priority(
 
 
 def test_lines_that_were_not_come_to_cost_no_budget(clock: list[World]) -> None:
-    """Urgent jobs fill every claim for long; what was not read meanwhile is no reason to look later."""
+    """Urgent jobs fill every claim for long. Rows that were not read meanwhile delay no scan."""
     planner = _planner({"default": 1}, ["t"], {}, batch=1)
     urgent = [Ready(100 + n, priority=5) for n in range(40)]
     world = World(planner, [*urgent, Ready(500)], free=1, slow=0.1)

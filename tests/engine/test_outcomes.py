@@ -174,7 +174,7 @@ async def test_a_snooze_costs_no_attempt_however_often(hw: Headway) -> None:
     assert await job.result() == "awake"
     assert seen == [1] * (snoozes + 1)
     assert await state(job) == ("succeeded", 1)
-    assert await job.attempts() == [], "a snooze is no failure"
+    assert await job.attempts() == [], "a snooze is not a failure"
 
 
 async def test_a_snoozed_job_waits_as_long_as_it_said(hw: Headway) -> None:
@@ -278,6 +278,24 @@ async def test_a_cancellation_by_a_library_is_tried_again(hw: Headway) -> None:
     assert [await state(job) for job in jobs] == [("failed", 2)] * 7
     kinds = {a.error["type"] for job in jobs for a in await job.attempts()}
     assert kinds == {"asyncio.exceptions.CancelledError"}
+
+
+async def test_a_number_for_retry_of_a_call_keeps_the_policy_of_the_task(hw: Headway) -> None:
+    delays: list[int] = []
+
+    def backoff(attempt: int) -> int:
+        delays.append(attempt)
+        return 0
+
+    @hw.task(retry=Retry(max_attempts=9, backoff=backoff, never=(KeyError,)))
+    async def task(error: str) -> None:
+        raise {"value": ValueError, "key": KeyError}[error]
+
+    value = await task.using(retry=3).enqueue("value")
+    key = await task.using(retry=3).enqueue("key")
+    await hw.run_until_idle()
+    assert [await state(job) for job in (value, key)] == [("failed", 3), ("failed", 1)]
+    assert delays == [1, 2]
 
 
 async def test_max_attempts_of_the_call_hold_over_those_of_the_task(hw: Headway) -> None:

@@ -15,7 +15,7 @@ from headway.engine.claiming.fair_share import FairShare
 def _serve(
     turns: FairShare, waiting: Mapping[str, int], rounds: int, room: int = 1
 ) -> tuple[list[str], Counter[str]]:
-    """Serves a backlog for so many rounds: what was started, in order, and what is left."""
+    """Serve a backlog for these rounds. Return the started jobs, in order, and the rest."""
     left, ran = Counter(waiting), list[str]()
     for queue in waiting:
         turns.join(queue)

@@ -1,4 +1,4 @@
-"""Every Python block of README.md, the other documents beside it and docs/ runs as it is written.
+"""Every Python block of README.md, the other documents next to it and docs/ runs as it is written.
 
 The convention for those who write them:
 

@@ -1,4 +1,4 @@
-"""Jobs that fail without a worker, and streams that are listened to beside the test."""
+"""Jobs that fail without a worker, and streams that a thread reads during the test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stream:
         return self
 
     async def told(self, *expected: UUID) -> None:
-        """Waits until it has told of so many, and checks that these are they, each once."""
+        """Wait for this many failures, and check that they are these, each once."""
         await eventually(lambda: len(self.heard) >= len(expected) or self._task.done())
         assert self.ids == list(expected)
 

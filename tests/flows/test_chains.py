@@ -10,7 +10,7 @@ AT_ONCE = Retry(max_attempts=3, backoff="constant", base=0, jitter=0)
 
 @pytest.fixture
 def chain(hw: Headway):
-    """Three steps, one after the other, and one beside them."""
+    """Three steps, one after the other, and one outside the chain."""
     flow = hw.flow("chain")
 
     @flow.step

@@ -100,7 +100,7 @@ async def test_there_must_be_such_a_worker(hw: Headway, gate: Gate, start: Any, 
     gone = running.worker.id
     await running.stop()
     assert await hw.workers.drain(gone) is False
-    # Whoever consumes by SQL has a row among the workers and hears nothing.
+    # A consumer in SQL has a row among the workers and receives no notification.
     await gate.task.enqueue()
     db.execute("select * from claim('default', lease => '1 hour')").fetchall()
     (consumer,) = db.execute("select id from worker where version = 'sql'").fetchone()

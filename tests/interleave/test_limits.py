@@ -1,4 +1,4 @@
-"""Limits of queues and tasks, whoever claims, settles, rescues or sets them at once: never exceeded.
+"""Claims, settlements, rescues and changes at once never exceed limits of queues and tasks.
 
 A worker takes the limits that it may meet and claims in the next statement, in one round trip; on the
 server these are two statements, and anything may happen before, between and behind them.
@@ -184,7 +184,7 @@ def test_who_claims_as_a_limit_is_lowered_keeps_to_what_is_said(
         (_, claimed, _), _ = answers
         assert len(claimed) in (0, 1, 3)
         total = limited.running + len(limited.take(store.register()))
-        assert total == (len(claimed) or 1), "a lowered limit lets nobody in beside them"
+        assert total == (len(claimed) or 1), "a lowered limit admits no other job"
 
     every.order(setup, after)
 

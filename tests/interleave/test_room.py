@@ -1,4 +1,4 @@
-"""Room under a key, whoever frees it, takes it or joins the line at once.
+"""Room under a key, while sessions free it, take it and join the line at once.
 
 The engine sends what is here one step each (settle, lock the keys, admit, commit) in one round trip; on
 the server they are statements like others, and anything may happen in between.
@@ -35,7 +35,7 @@ def test_two_who_finish_hand_on_both_their_rooms(store: Store, every: Every) -> 
 def test_room_is_given_once_by_who_finishes_and_by_who_looks(
     store: Store, every: Every, limit: int
 ) -> None:
-    """Nobody has to look again: whoever frees the room hands it on himself."""
+    """No scan is needed: the session that frees the room admits the next job."""
     line = Line(store, limit=limit)
 
     def setup() -> list[list[Step]]:
@@ -137,7 +137,7 @@ def test_a_lost_holder_is_settled_or_rescued_and_its_room_given_once(
     def after(answers: list[list[Any]]) -> None:
         (untouched, *_), (rescued, _) = answers
         assert (len(untouched), len(rescued)) in ((0, 0), (1, 1)), "settled once, by one of them"
-        line.admit()  # whoever rescued rings for it
+        line.admit()  # the rescue sends a notification for it
         keeps = rescued and how == "runs again"
         assert line.holding == [line.running[0].id if keeps else line.blocked[0]]
 

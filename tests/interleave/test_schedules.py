@@ -1,4 +1,4 @@
-"""An occurrence of a schedule is made once, whoever fires, puts, pauses or dies at once."""
+"""An occurrence makes one job, while sessions fire, put, pause or die at once."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_of_those_who_fire_at_once_one_makes_the_job(
     def after(answers: list[list[Any]]) -> None:
         fired = [answer for answer, _ in answers]
         lasting = fired if end == "commit" else fired[1:]
-        if 1 not in lasting:  # whoever came while the first one had it left it to the next look
+        if 1 not in lasting:  # a session that found it locked left it to the next scan
             assert end == "rollback"
             lasting += [store.run(_fire(store, row)) for row in _due(store)]
         assert lasting.count(1) == 1, "made once, also when the first one rolled back"
@@ -133,7 +133,7 @@ def test_what_is_put_while_it_is_fired_loses_and_repeats_nothing(
 
     def after(answers: list[list[Any]]) -> None:
         _, (_, (changed, fired), _) = answers
-        assert not (changed and fired), "fired as it was before, and it is no more"
+        assert not (changed and fired), "fired as it was before the change"
         assert all(store.run(_fire(store, row)) is not None for row in _due(store))
         made = fired or change is _another_input or end == "rollback"
         assert _occurrences(store) == [written(store.now)] * made

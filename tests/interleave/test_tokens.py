@@ -1,4 +1,4 @@
-"""Tokens of single keys (`Limit(key=..., rate=...)`), whoever admits, settles or takes a job back."""
+"""Tokens of single keys (`Limit(key=..., rate=...)`), while sessions admit, settle or take jobs back."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_who_runs_again_takes_another_token_and_who_has_not_run_gives_its_own_ba
         return [[settle, lock, admit, end], rated.admits()]
 
     def after(_: object) -> None:
-        # Two tokens there were: one was taken to run, the other is kept for whoever is first in line.
+        # There were two tokens: a running job took one, the first in line keeps the other.
         assert rated.taken == (0 if kind == "release" else 1)
         assert rated.ready == (2 if kind == "release" else 1)
         assert store.admit(KEY) == 0
@@ -176,7 +176,7 @@ def test_a_lost_holder_that_runs_again_takes_another_token(store: Store, every: 
         return [[rescue, commit], rated.admits()]
 
     def after(_: object) -> None:
-        store.admit(KEY)  # whoever rescued rings for it
+        store.admit(KEY)  # the rescue sends a notification for it
         assert rated.holding == 1
         assert store.count("job") == 2
         store.advance(4)

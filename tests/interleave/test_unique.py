@@ -1,4 +1,4 @@
-"""Unique keys, whoever comes first, waits, commits or rolls back: exactly one job has a key."""
+"""Exactly one job has a unique key, however sessions come first, wait, commit or roll back."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_of_two_that_are_made_at_once_one_has_the_key(
         if policy == "reject" and "rollback" not in ends:
             assert [is_taken(answer) for answer, _ in answers].count(True) == 1
         if policy == "replace" and lasting:
-            # Whoever replaced came second, and waited for the first to commit.
+            # The session that replaced came second, and waited for the first to commit.
             second = [made for made, answer in lasting if answer] or [lasting[0][0]]
             assert rows[0]["input"] == input_of(second[0])
 

@@ -1,4 +1,4 @@
-"""While a worker has more to claim than slots, it hands room on beside its exchange.
+"""While a worker has more to claim than slots, it admits in parallel with its exchange.
 
 What lets in the next of a line waits for the key's lock, which these tests hold. Polls are an hour away.
 """

@@ -1,4 +1,4 @@
-"""Room is handed on by whoever frees it: nothing here waits for a poll, which is an hour away."""
+"""The session that frees room admits the next job. Nothing here waits for a poll, an hour away."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ async def keyed(key: str, n: int) -> None:
 
 
 async def rated(key: str, n: int) -> None:
-    """So many of each key in a time."""
+    """A number of jobs of each key in a time."""
     await _work(n)
 
 

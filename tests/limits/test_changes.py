@@ -105,7 +105,7 @@ async def test_a_limit_in_code_yields_to_a_person_and_comes_back(
 async def test_the_next_version_of_the_code_brings_its_limit(
     dsn: str, schema: str, hw: Headway, start: Start, record: Record
 ) -> None:
-    """Version two runs beside version one, whose jobs count."""
+    """Version two runs in parallel with version one, whose jobs count."""
     scene = Scene(hw)
     start(poll="1h", concurrency=3)
     await scene.enqueue(10)
@@ -157,7 +157,7 @@ async def test_a_faster_rate_holds_at_once(hw: Headway, start: Start, record: Re
 async def test_changing_limits_again_and_again_loses_nothing(
     hw: Headway, start: Start, record: Record, db: psycopg.Connection[Any]
 ) -> None:
-    """Whoever sets them and whoever settles meet on the rows of running jobs, and neither fails."""
+    """A change of limits and a settlement meet on rows of running jobs, and neither fails."""
 
     @hw.task(queue="q")
     async def work() -> None: ...
@@ -183,7 +183,7 @@ async def test_what_was_being_claimed_when_the_first_limit_was_set_counts_at_onc
     monkeypatch: pytest.MonkeyPatch,
     of: dict[str, str],
 ) -> None:
-    """The claim does not see the limit, nor whoever sets it the claim. No sweep is waited for, and every
+    """Neither the claim nor the change of the limit sees the other. No sweep is waited for, and every
     slot is taken."""
     marks = "limits"
     monkeypatch.setattr(

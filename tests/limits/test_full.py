@@ -36,7 +36,7 @@ async def test_what_waits_behind_a_full_limit_is_not_forgotten_by_a_look(
     await eventually(lambda: record.running() == 1)
     for number in range(3):
         before = round_trips(worker)
-        # Whoever hears of a change looks at everything, and then asks.
+        # A worker that is notified of a change reads all controls, and then claims.
         await hw.controls.pause(queue=f"elsewhere {number}")
         await eventually(lambda before=before: round_trips(worker) >= before + 2)
     gate.set()

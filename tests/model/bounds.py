@@ -129,7 +129,7 @@ class Bounds:
             assert not room or seen.paused("key", key, now), "I9: there was room, and one waits"
 
     def rung(self, before: Snapshot, seen: Snapshot, command: str, heard: Collection[str]) -> None:
-        """Whoever frees room that others wait for tells them."""
+        """A session that frees room notifies those that wait for it."""
         for key in seen.lines():
             if seen.holding(key) < before.holding(key):
                 # Keys are not for everybody to hear: it names a job that has the key, or had it.

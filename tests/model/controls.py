@@ -17,7 +17,7 @@ UNLIMITED = 32_000
 """Room under each key of a handler whose limit says nothing of it."""
 
 TURN = 32
-"""Of each key so many are ready at most."""
+"""At most this many jobs of each key are ready."""
 
 
 class Numbers(NamedTuple):
@@ -34,13 +34,13 @@ class Numbers(NamedTuple):
         return self.concurrency is not None or self.rate is not None
 
     def tokens(self, debt: float) -> int:
-        """How many may start when it takes so many seconds until all tokens are earned."""
+        """Return how many may start if all tokens are earned after these seconds."""
         assert self.rate is not None
         assert self.burst is not None
         return max(0, math.floor(self.burst + 1e-6 - debt * self.rate))
 
     def cost(self, starts: int) -> timedelta:
-        """How long it takes to earn so many tokens."""
+        """Return the seconds to earn this many tokens."""
         assert self.rate is not None
         return timedelta(seconds=starts / self.rate)
 

@@ -191,7 +191,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(target=claims, member=members, ends=st.lists(ends_of, max_size=5))
     def work(self, member: int, ends: list[End]) -> Any:
-        """The ordinary course of things: whoever has room is let in, some are claimed, most settled."""
+        """The usual course: jobs with room are admitted, some are claimed, most are settled."""
         self.admit_all()
         self.agree()
         got = self._claim(member, 5)

@@ -301,7 +301,7 @@ class Model:
         return len(gone)
 
     def transfer(self, queue: str, to: str) -> int:
-        """What is ready goes to the tail; whoever compares gives it its new place."""
+        """A ready job goes to the tail. The comparison gives it its new place."""
         moved = self.parked(queue)
         for job in moved:
             job.lane = Lane(to, job.lane.priority)

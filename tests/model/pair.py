@@ -206,7 +206,7 @@ class Pair:
             if one.claim.id not in expected:
                 self._left(one)
         if len(expected) == len(settled) and not admitted:
-            # Whoever admits adds up the starts that others have noted, whether or not it lets anybody in.
+            # An admission adds up the starts that others noted, also if it admits no job.
             after = self.store.everything() | {
                 table: before[table] for table in ("start", "bucket")
             }

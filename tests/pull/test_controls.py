@@ -15,7 +15,7 @@ from tests.support import DEADLINE
 
 
 async def _there(hw: Headway, hand: Hand, number: int, **options: Any) -> list[PulledJob]:
-    """So many are to be had, and no more: neither in Python nor in SQL."""
+    """This many jobs can be pulled, and no more, in Python and in SQL."""
     async with asyncio.timeout(DEADLINE), aclosing(hw.pull("ext", count=100, **options)) as pulled:
         jobs = [await anext(pulled) for _ in range(number)]
     assert hand.claim("ext", 100) == []

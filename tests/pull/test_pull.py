@@ -25,7 +25,7 @@ async def app(dsn: str, schema: str, request: pytest.FixtureRequest) -> AsyncIte
 
 
 async def _pulled(hw: Headway, number: int, queue: str = "ext", **options: Any) -> list[PulledJob]:
-    """The first so many; each must come in time."""
+    """Return the first jobs; each must come in time."""
     async with asyncio.timeout(DEADLINE), aclosing(hw.pull(queue, **options)) as pulled:
         return [await anext(pulled) for _ in range(number)]
 

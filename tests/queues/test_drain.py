@@ -29,7 +29,7 @@ def hold(hw: Headway, opened: asyncio.Event):
 
 
 async def _running(hold, hand: Hand, start: Callable[..., Running], number: int = 2) -> None:
-    """So many run, and more wait."""
+    """This many jobs run, and more wait."""
     start(queues={"mail": 1, "other": 1}, concurrency=number)
     await hold.enqueue_many([{}] * (number + 3))
     busy = "select count(*) from job where state = 'x'"

@@ -80,7 +80,7 @@ def _heavy() -> None:
 async def test_r18_processes_are_one_for_each_core_and_slots_are_100(
     hw: Headway, start: Any, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Roadster: as many worker tasks as cores. Headway: so many processes for tasks that need them; a
+    """Roadster: as many worker tasks as cores. Headway: a number of processes for tasks that need them; a
     slot costs next to nothing, so there are 100."""
     task = hw.task(name="heavy", executor="process")(_heavy)
     monkeypatch.setattr(sys.modules[__name__], "_heavy", task)

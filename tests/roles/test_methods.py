@@ -100,6 +100,7 @@ _METHODS: dict[str, tuple[set[str], Make]] = {
     "Headway.get_task": (_ALL, _hw("greet")),
     "Headway.job": (_ALL, lambda s, hw: Call(hw, (s.waiting(),))),
     "Headway.migrate": (_OWNER, _hw()),
+    "Headway.migration_sql": (_ALL, _hw()),
     "Headway.open": (_MEMBERS, _hw()),
     "Headway.pull": (_WORKERS, lambda s, hw: Call(hw, (s.busy_queue(),))),
     "Headway.run_until_idle": (_WORKERS, _hw()),

@@ -1,4 +1,4 @@
-"""What can be configured is what the dataclasses have; whoever adds a field is told what is missing."""
+"""Every field of the dataclasses is a setting. A new field fails here until it is complete."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.errors import ConfigError
 from headway.settings.layers import load
 from tests.settings.conftest import Project
 
@@ -260,7 +261,10 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(
 
 def test_none_is_written_as_a_word(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write("headway.toml", "[retention]\nsucceeded = 'none'\nfailed = 'none'")
-    monkeypatch.setenv("HEADWAY_RETENTION__FAILED", "None")
+    monkeypatch.setenv("HEADWAY_RETENTION__FAILED", "none")
     retention = load().retention
     assert (retention.succeeded_seconds, retention.failed_seconds) == (None, None)
     assert project.origin("retention.failed") == "environment: HEADWAY_RETENTION__FAILED"
+    monkeypatch.setenv("HEADWAY_RETENTION__FAILED", "None")
+    with pytest.raises(ConfigError, match="HEADWAY_RETENTION__FAILED"):
+        load()

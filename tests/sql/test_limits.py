@@ -262,6 +262,18 @@ def test_explain_says_when_there_is_a_token(hand: Hand) -> None:
         hand.sweep()
 
 
+def test_explain_says_when_there_is_a_token_while_all_slots_of_a_key_are_taken(hand: Hand) -> None:
+    _declare(hand, "keys", "sync", concurrency=1, rate=1 / 3600, burst=1)
+    waiting = [hand.enqueue("sync", limit_key="acme") for _ in range(3)][1:]
+    hand.sweep()
+    assert len(hand.claim(count=10)) == 1
+    for job in waiting:
+        used, token, place = hand.call("explain", job).splitlines()
+        assert used.startswith("key sync/acme has 1 of 1 in use")
+        assert token.startswith("key sync/acme may start the next in ")
+        assert "in line" in place
+
+
 def test_explain_says_that_nobody_has_declared_the_limits_it_waits_for(hand: Hand) -> None:
     hand.rows(
         "insert into worker (name, version, slots, queues, tasks, started_at, seen_at, expires_at) "

@@ -37,7 +37,7 @@ def own_database(server_dsn: str) -> Iterator[str]:
 def psql(own_database: str) -> Psql:
     """Runs a script; what it printed."""
     program = find_binaries().bin / "psql"
-    assert program.exists(), f"no psql beside the server's programs: {program}"
+    assert program.exists(), f"no psql among the server's programs: {program}"
 
     def run(script: str) -> str:
         done = subprocess.run(

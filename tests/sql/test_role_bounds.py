@@ -195,7 +195,7 @@ def test_g16_a_role_does_by_sql_what_it_is_for(logins: dict[str, Hand], kind: st
 def test_g8_what_an_operator_says_to_the_functions_behind_python_is_checked(
     logins: dict[str, Hand], call: str
 ) -> None:
-    """A rate that is no number would end every claim of the queue with an error."""
+    """A rate that is not a number would end every claim of the queue with an error."""
     with pytest.raises(psycopg.errors.InvalidParameterValue):
         logins["operator"].rows(f"select * from {call}")
 

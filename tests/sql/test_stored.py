@@ -32,7 +32,7 @@ POISON: dict[str, dict[str, Any]] = {
     "since ever": {"at": "-infinity"},
     "year 20000": {"at": "20000-01-01 00:00+00"},
     "before Christ": {"at": "0001-01-01 00:00+00 BC"},
-    "a delay that is no number": {"delay": "NaN"},
+    "a delay that is not a number": {"delay": "NaN"},
     "a delay for ever": {"delay": "infinity"},
     "a delay of 1000 years": {"delay": 31_536_000_000},
     "a negative ttl": {"ttl": -5},

@@ -96,7 +96,7 @@ def test_a_narrow_one_in_front_lets_only_itself_in(store: Store) -> None:
     store.enqueue(key="k", key_limit=5)
     assert store.admit("k") == 1
     assert _holding(store) == [narrow]
-    assert store.admit("k") == 1, "the wide one has room beside it"
+    assert store.admit("k") == 1, "the wide one has room as well"
 
 
 def test_keys_do_not_hold_each_other_up(store: Store) -> None:
@@ -132,8 +132,7 @@ def test_two_who_admit_at_the_same_time_do_not_give_the_same_room_twice(store: S
 
 
 def test_locks_are_taken_in_one_order_however_keys_are_given(store: Store) -> None:
-    """By number of the lock: whoever is given the last one first does not have it while it waits for
-    the first."""
+    """By number of the lock: a session that is given the last one first waits without it."""
     order = [
         row["key"]
         for row in store.rows(

@@ -174,5 +174,5 @@ def test_an_id_of_the_databases_is_a_uuid7_of_its_moment(store: Store) -> None:
     chance = [job_id.int & ((1 << 62) - 1) for job_id in ids]
     assert chance != sorted(chance)
     assert len({(job_id.int >> 64) & 0xFFF for job_id in ids}) > 100, (
-        "chance beside the version, too"
+        "chance next to the version, too"
     )

@@ -103,7 +103,7 @@ def test_r8_a_job_that_is_kept_is_found_in_the_archive_alone(store: Store, worke
 
 
 def test_what_is_not_kept_leaves_no_steps_behind_but_its_errors(store: Store, worker: int) -> None:
-    """Whoever listens for failures must hear of it; see failures.sql."""
+    """A listener for failures must be notified; see failures.sql."""
     store.declare("order", keep_succeeded=None, keep_failed=None)
     done, failed = (store.held(worker, task="order", step="one", queue=q) for q in ("a", "b"))
     store.settle(done, "succeed")

@@ -138,7 +138,7 @@ def test_g3_a_job_that_ended_before_the_repetition_is_withdrawn(store: Store, wo
 
 
 def test_withdrawing_leaves_a_revived_job_alone(store: Store, worker: int) -> None:
-    """It has an id of a finished job and has been claimed before: it is no repetition."""
+    """It has an id of a finished job and has been claimed before: it is not a repetition."""
     claim = store.held(worker)
     store.settle(claim, "fail")
     store.run(jobs.revive(store.target, UUID(claim.id), None, store.now))

@@ -1,4 +1,4 @@
-"""finish.sql: verdicts that end jobs, written once and only by whoever holds the claim."""
+"""finish.sql: verdicts that end jobs, written once, and only by the holder of the claim."""
 
 from __future__ import annotations
 

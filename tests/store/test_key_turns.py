@@ -1,4 +1,4 @@
-"""Turns of keys: of each only so many are ready at a time, however high its limit."""
+"""Turns of keys: a bounded number of each is ready at a time, however high its limit."""
 
 from __future__ import annotations
 

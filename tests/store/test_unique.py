@@ -116,7 +116,7 @@ def test_a_period_that_is_over_is_forgotten(store: Store) -> None:
 def test_g3_a_repetition_with_the_same_ids_makes_nothing_new(
     store: Store, policy: str, fields: dict[str, Any]
 ) -> None:
-    """The reply was lost: it is no other job that has the key."""
+    """The reply was lost: the job with the key is the same one."""
     made = [_job(policy, **fields), new_job(), _job(policy, unique_key="v", **fields)]
     _enqueue(store, *made)
     before = store.everything()

@@ -1,4 +1,4 @@
-"""What a worker reads and notes beside its moves: progress, held, orphans, lanes, idle, outcome."""
+"""Reads and notes of a worker besides its moves: progress, held, orphans, lanes, idle, outcome."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from headway._api.new_job import new_job
+from headway.core import codec
 from headway.core.duration import optional_seconds
 from headway.core.keys import Key, Unique
+from headway.core.names import check_name
 from headway.core.schedule import Schedule, Scheduled, named
 from headway.errors import ConfigError, InvalidInput
 from headway.flow import Flow
@@ -73,8 +75,22 @@ def as_put(name: str, schedule: Schedule, task: Target, most_bytes: int) -> Put:
             'overlap="queue", which is one'
         )
     if job.on_taken == "reject":
-        job.on_taken = "skip"  # there is no caller to be told
+        job.on_taken = "skip"  # no caller waits for an answer
     return put_of(name, schedule, definition.name, job=job)
+
+
+def as_put_by_name(
+    name: str, schedule: Schedule, task: str, most_bytes: int, *, no_keys: bool
+) -> Put:
+    """Return a schedule of a task whose code is not at hand. SQL makes the document of its jobs."""
+    arguments = dict(schedule.input or {})
+    codec.check_size(codec.encode(arguments), most_bytes, "the input")
+    call: dict[str, Any] = {"task": task, "input": arguments, "no_keys": no_keys}
+    if schedule.overlap == "skip":
+        call["unique_key"] = name
+    if schedule.overlap == "queue":
+        call |= {"concurrency_key": queue_key(name), "ordered": True}
+    return put_of(name, schedule, check_name(task, "task name"), call=call)
 
 
 def put_of(name: str, schedule: Schedule, task: str, *, job: Any = None, call: Any = None) -> Put:

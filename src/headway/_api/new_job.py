@@ -56,7 +56,7 @@ class Options:
     priority: int | None = None
     queue: str | None = None
     timeout: Duration | None = None
-    retry: Retry | None = None
+    retry: Retry | int | None = None
     headers: Mapping[str, str] | None = None
     ttl: Duration | None = None
     unique: By | Unique | None = None
@@ -71,15 +71,14 @@ class Options:
         for name in given:
             if name not in known:
                 raise ConfigError(f"using() has no option {name!r}; it takes {', '.join(known)}")
-        options = dict(given)
-        if "retry" in options:
-            options["retry"] = as_retry(options["retry"])
-        return cls(**options)
+        return cls(**given)
 
     def __post_init__(self) -> None:
         optional_seconds(self.delay, name="delay")
         optional_seconds(self.timeout, name="timeout")
         optional_seconds(self.ttl, name="ttl")
+        if self.retry is not None:
+            as_retry(self.retry)
         if self.delay is not None and self.at is not None:
             raise ConfigError("delay and at both say when; give one of them")
         if self.at is not None:
@@ -115,7 +114,7 @@ def new_job(
         codec.check_size(encoded + codec.encode(dict(options.headers)), most_bytes, what)
     else:
         codec.check_size(encoded, most_bytes, what)
-    retry: Retry = _chosen("retry", definition, options)
+    retry = as_retry(_chosen("retry", definition, options), over=definition.retry)
     job = NewJob(
         id=str(new_id()),
         queue=_chosen("queue", definition, options),
@@ -217,11 +216,11 @@ def _stored(
     kept: dict[str, Any] = {}
     if options.timeout is not None:
         kept["timeout"] = seconds(options.timeout)
-    if options.retry is not None:
+    if isinstance(options.retry, Retry):
         kept["retry"] = options.retry.stored()
     if definition.flow is not None:
         if options.retry is not None:
-            kept["max_attempts"] = options.retry.max_attempts
+            kept["max_attempts"] = as_retry(options.retry).max_attempts
         if options.queue is not None:
             kept["queue"] = options.queue
         if options.priority is not None:

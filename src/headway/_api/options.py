@@ -34,7 +34,7 @@ class StepOptions(TypedDict, total=False):
     queue: str
     priority: int
     retry: Retry | int | None
-    """A number is that of attempts."""
+    """A number of attempts, which keeps the rest of the policy, or a `Retry`."""
     timeout: Duration | None
     delay: Duration | None
     """How long the step waits before it may run, unless `after` says otherwise."""
@@ -133,13 +133,14 @@ def define_step(
     check_options(StepOptions, options, f"a step of {steps.flow}")
     _check_function(function, f"a step of {steps.flow}")
     kept = {name: value for name, value in flow.items() if name in StepOptions.__annotations__}
+    retry = as_retry(options.get("retry"), over=as_retry(flow.get("retry")))
     definition = Definition(
         name=steps.flow,
         function=function,
         step=options.get("name") or function.__name__,
         flow=steps,
         own=frozenset(options) - {"name"},
-        **_shared(function, {**kept, **options}),
+        **_shared(function, {**kept, **options, "retry": retry}),
         **endings(flow, retention),
     )
     definition.check_parameters()
@@ -182,7 +183,7 @@ def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[st
     return {
         "queue": options.get("queue", DEFAULT_QUEUE),
         "priority": options.get("priority", 0),
-        "retry": as_retry(options.get("retry")) or Retry(),
+        "retry": as_retry(options.get("retry")),
         "timeout": options.get("timeout"),
         "delay": options.get("delay"),
         "executor": _executor(function, options.get("executor")),

@@ -89,7 +89,7 @@ class Session:
         """In a process of this app's worker: imports the app, and redirects it as it is here."""
         self.may_create = True
         """Whether an embedded server may be made, where there is none yet."""
-        self.told: Callable[[DatabasePlace, Path], None] = self._log_embedded
+        self.on_embedded: Callable[[DatabasePlace, Path], None] = self._log_embedded
         """Called with an embedded server's place and data, once, when it is begun to be used."""
         self._starting = threading.Lock()
         self._server: embedded.EmbeddedServer | None = None
@@ -171,7 +171,7 @@ class Session:
         except BaseException:
             server.close()
             raise
-        self.told(place_of(server.dsn, self.schema, embedded=True), server.data)
+        self.on_embedded(place_of(server.dsn, self.schema, embedded=True), server.data)
         return server
 
     def _log_embedded(self, place: DatabasePlace, data: Path) -> None:
@@ -193,7 +193,7 @@ class Session:
 
     @property
     def place(self) -> DatabasePlace:
-        """The database and the schema in use, as people are told of them."""
+        """The database and the schema in use, to show to people."""
         return place_of(self.target.dsn, self.schema, embedded=self._server is not None)
 
     @cached_property

@@ -49,7 +49,7 @@ def complain(words: str) -> None:
 
 
 class CommandFailed(click.ClickException):
-    """The command had nothing to do, or could not do all of it. Nothing is broken."""
+    """A named thing does not exist or cannot change. A selection that matches nothing is a success."""
 
     exit_code = FAILED
 

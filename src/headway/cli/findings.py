@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from headway.cli.output import counted, pause_in_words
 from headway.core.duration import in_words
-from headway.core.finding import Finding
+from headway.core.finding import Finding, clock_finding
 from headway.core.info import Control, QueueInfo, ServerInfo, WorkerInfo
 from headway.core.limits import in_words as limits_in_words
-from headway.engine.health.probe import clock_finding
 from headway.errors import SchemaMismatch
 
 

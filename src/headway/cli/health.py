@@ -15,10 +15,8 @@ from headway.cli.output import clean, clean_name, console, print_json, table
 from headway.cli.parsing import duration
 from headway.core.clock import monotonic, wall
 from headway.core.duration import optional_seconds
-from headway.core.finding import Finding
-from headway.engine.health.probe import skew
+from headway.core.finding import Finding, skew
 from headway.errors import HeadwayError, SchemaMismatch
-from headway.store import migrate
 
 _ANSWER_WITHIN = 15.0
 """Time limit in seconds for reading all figures."""
@@ -74,12 +72,12 @@ def _look(hw: Headway, max_wait: float | None, figures: dict[str, Any]) -> list[
         "database": hw.place,
         "server_version": server.version,
         "schema": hw.schema,
-        "schema_version": migrate.newest(),
+        "schema_version": hw.schema_version,
         "workers": seen.workers,
         "queues": seen.queues,
         "stranded": seen.unserved,
     }
-    schema = f"{hw.schema}, version {migrate.newest()}"
+    schema = f"{hw.schema}, version {hw.schema_version}"
     findings = examine(
         str(hw.place),
         server,

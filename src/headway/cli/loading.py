@@ -16,11 +16,11 @@ from pathlib import Path
 
 import click
 
+from headway import DatabasePlace
 from headway.app import Headway, session_of
 from headway.cli.output import clean
 from headway.errors import ConfigError
 from headway.settings.layers import Settings, load
-from headway.store.connections.dsn import DatabasePlace
 
 _ATTRIBUTE = "hw"
 
@@ -72,7 +72,7 @@ def is_open(hw: Headway) -> bool:
 def _careful(hw: Headway) -> Headway:
     """Return the app, set to never create an embedded server and to say when it uses one."""
     session_of(hw).may_create = False
-    session_of(hw).told = _say_embedded
+    session_of(hw).on_embedded = _say_embedded
     return hw
 
 

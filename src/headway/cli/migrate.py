@@ -7,7 +7,6 @@ import click
 from headway.app import Headway
 from headway.cli.options import as_json, database
 from headway.cli.output import clean, print_json
-from headway.store import migrate as migrations
 
 
 @click.command
@@ -26,14 +25,14 @@ def migrate(hw: Headway, sql: bool, roles: bool, as_json: bool) -> None:
     """
     schema = hw.schema
     if sql:
-        click.echo(migrations.script(schema, roles=roles), nl=False)
+        click.echo(hw.migration_sql(roles=roles), nl=False)
         return
     applied = hw.migrate_sync(roles=roles)
     if not hw.place.embedded:  # `options` has printed it
         click.echo(f"using {clean(str(hw.place))}", err=True)
     if as_json:
-        print_json({"schema": schema, "version": migrations.newest(), "applied": applied})
+        print_json({"schema": schema, "version": hw.schema_version, "applied": applied})
         return
     for name in applied:
         click.echo(f"applied {name}")
-    click.echo(f"schema {schema} is at version {migrations.newest()}")
+    click.echo(f"schema {schema} is at version {hw.schema_version}")

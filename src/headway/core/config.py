@@ -97,10 +97,9 @@ def keep_seconds(value: Keep, *, name: str = "keep") -> float | None:
     >>> keep_seconds("7d"), keep_seconds("none")
     (604800.0, None)
     """
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word == "none":
+    if value == "none":
         return None
-    if word == "forever":
+    if value == "forever":
         return seconds(_FOREVER)
     try:
         return seconds(value, name=name)

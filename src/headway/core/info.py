@@ -44,7 +44,8 @@ class JobSummary:
     finished_at: datetime | None
     worker: int | None
     error: Envelope | None
-    """`type`, `message`, `traceback` and `chain` of the error that ended the job."""
+    """`type`, `message`, `traceback` and `chain` of the error that ended the job. For an unfinished job:
+    of its last attempt, if that failed."""
 
     @property
     def finished(self) -> bool:

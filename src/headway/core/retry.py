@@ -137,18 +137,22 @@ class Retry:
         return replace(self, **stored)
 
 
-def as_retry(value: object, what: str = "retry") -> Retry | None:
-    """Return the policy that a user wrote. A number is the number of attempts.
+def as_retry(value: object, over: Retry | None = None) -> Retry:
+    """Return the policy that a user wrote. A number changes only the attempts of `over`.
 
-    >>> as_retry(3).max_attempts
-    3
+    >>> policy = as_retry(3, over=Retry(base="1m"))
+    >>> policy.max_attempts, policy.base
+    (3, '1m')
     """
-    if value is None or isinstance(value, Retry):
+    over = over or Retry()
+    if value is None:
+        return over
+    if isinstance(value, Retry):
         return value
     if _is_whole(value):
-        return Retry(max_attempts=value)
+        return replace(over, max_attempts=value)
     raise ConfigError(
-        f"{what}={value!r} must be a Retry, such as Retry(max_attempts=3), or a number of attempts"
+        f"retry={value!r} must be a Retry, such as Retry(max_attempts=3), or a number of attempts"
     )
 
 

@@ -118,6 +118,7 @@ class Worker:
     async def run(self, *, signals: bool = False, process: int = 0) -> WorkerReport:
         """Serve until `stop`, or until SIGTERM or SIGINT if `signals` is true.
 
+        A cancellation drains, too, and is raised after that. Another one stops all jobs at once.
         `process` is the number of this process under a supervisor. Its health endpoint is that many
         ports after the configured one.
         """
@@ -139,12 +140,8 @@ class Worker:
             log.info("serving %s with %d slots", served, self._spec.slots)
             try:
                 await self._stop.wait()
-            except asyncio.CancelledError:
-                self._running.executor.stop_all("shutdown")
-                raise
             finally:
-                await self._drain()
-                await self._close(services)
+                await self._end(services)
             return self.report
         finally:
             await self._upkeep.observers.stop()
@@ -249,6 +246,25 @@ class Worker:
             self._listener.cut()
 
     # -- ending -----------------------------------------------------------------------------------
+
+    async def _end(self, services: list[Service]) -> None:
+        """Drain and close. A cancellation meanwhile stops all jobs, but not this: they go back first."""
+        self._stop.set()
+        ending = asyncio.create_task(self._drain_and_close(services))
+        cancelled = False
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                cancelled = True
+                self._running.executor.stop_all("shutdown")
+        if cancelled:
+            raise asyncio.CancelledError
+        await ending
+
+    async def _drain_and_close(self, services: list[Service]) -> None:
+        await self._drain()
+        await self._close(services)
 
     async def _drain(self) -> None:
         """Let running jobs finish. Jobs that have not started go back at once (G11)."""

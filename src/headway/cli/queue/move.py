@@ -30,7 +30,7 @@ def purge(hw: Headway, name: str, task: str | None, yes: bool, as_json: bool) ->
     found = hw.queues.waiting_sync(name, task=task)
     _change(
         found,
-        lambda told: hw.queues.purge_sync(name, task=task, on_progress=told),
+        lambda tell: hw.queues.purge_sync(name, task=task, on_progress=tell),
         ("purge", "purged"),
         about={"queue": name, "task": task},
         where=f"in queue {name}",
@@ -56,7 +56,7 @@ def move(hw: Headway, name: str, to: str, task: str | None, yes: bool, as_json: 
     found = hw.queues.waiting_sync(name, task=task)
     _change(
         found,
-        lambda told: hw.queues.move_sync(name, to, task=task, on_progress=told),
+        lambda tell: hw.queues.move_sync(name, to, task=task, on_progress=tell),
         ("move", "moved"),
         about={"queue": name, "to": to, "task": task},
         where=f"in queue {name}",

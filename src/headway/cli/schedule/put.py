@@ -7,19 +7,12 @@ from typing import Any
 
 import click
 
-from headway._api.declared_schedules import put_of, queue_key
-from headway.app import Headway, session_of
 from headway.cli.exits import refusals_explained
 from headway.cli.loading import app_for
 from headway.cli.options import announce, as_json, place
 from headway.cli.output import print_json
 from headway.cli.parsing import duration, moment, read_arguments
 from headway.cli.unknown_names import note_unknown
-from headway.core import codec
-from headway.core.names import check_name
-from headway.core.schedule import Schedule
-from headway.errors import ConfigError
-from headway.store.statements import schedules
 
 
 @click.command
@@ -83,15 +76,18 @@ def put(
     JSON is an object with the arguments (`-` reads standard input). Without --app, the arguments
     are checked only when a job runs.
     """
-    call = read_arguments(arguments)
+    call, known = read_arguments(arguments), app is not None
+    if known and no_keys:
+        raise click.UsageError("--no-keys cannot be used with --app")
     hw = app_for(app, dsn=dsn, schema=schema)
     try:
         announce(hw)
-        if app is None:
-            _unchecked(hw, task, Schedule(spec, name=name, input=call, **rules), no_keys)
+        with refusals_explained():
+            hw.schedules.put_sync(
+                name, task, spec, input=call, check=known, no_keys=no_keys, **rules
+            )
+        if not known:
             note_unknown(hw, task)
-        else:
-            hw.schedules.put_sync(name, task, spec, input=call, **rules)
         coming = hw.schedules.next_sync(name, 1)
     finally:
         hw.close_sync()
@@ -101,25 +97,3 @@ def put(
     else:
         next_run = f"runs next at {first.isoformat(' ')}" if first else "has no next run"
         click.echo(f"schedule {name} {next_run}")
-
-
-def _unchecked(hw: Headway, task: str, schedule: Schedule, no_keys: bool) -> None:
-    session, name = session_of(hw), schedule.name or ""
-    check_name(task, "task name")
-    codec.check_size(codec.encode(schedule.input), session.max_payload_bytes, "the input")
-    call: dict[str, Any] = {"task": task, "input": schedule.input, "no_keys": no_keys}
-    if schedule.overlap == "skip":
-        call["unique_key"] = name
-    if schedule.overlap == "queue":
-        call |= {"concurrency_key": queue_key(name), "ordered": True}
-    made = put_of(name, schedule, task, call=call)
-    owner, now = hw.settings.app.name or "", session.clock.now()
-    with refusals_explained():
-        answer = session.client.run_sync(
-            schedules.put(session.target, [made], owner=owner, declared=False, now=now)
-        )
-    if not answer:
-        over = f"{schedule.spec!r} is in the past" + (
-            f" or after {schedule.ends_at}" if schedule.ends_at else ""
-        )
-        raise ConfigError(f"schedule {name!r} would never run: {over}; give it a future time")

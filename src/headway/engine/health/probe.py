@@ -10,11 +10,10 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 
 from headway.core.clock import Clock, monotonic, wall
 from headway.core.duration import in_words
-from headway.core.finding import Finding
+from headway.core.finding import Finding, clock_finding, skew
 from headway.core.info import Control, QueueMetrics
 from headway.engine.service import Service, log
 from headway.errors import HeadwayError, SchemaMismatch
@@ -142,17 +141,6 @@ class DatabaseProbe(Service):
         return replace(status, queues=queues, controls=rows, figures_at=monotonic())
 
 
-def skew(server: datetime, sent_at: datetime, took: float) -> float:
-    """Return how many seconds a server's clock is ahead of this machine's. It was read half way.
-
-    >>> from datetime import UTC
-    >>> noon = datetime(2040, 1, 1, 12, tzinfo=UTC)
-    >>> skew(noon + timedelta(seconds=2), noon, took=1.0)
-    1.5
-    """
-    return (server - sent_at - timedelta(seconds=took / 2)).total_seconds()
-
-
 def findings(status: DatabaseStatus, schema: str) -> list[Finding]:
     """Return findings for /readyz: without a database that fits, the worker cannot be ready."""
     if not status.reached:
@@ -179,24 +167,6 @@ def late_queues(status: DatabaseStatus, max_wait: float) -> list[Finding]:
         for queue in status.queues or ()
         if queue.name not in paused and (age := queue.oldest_ready_age or 0.0) > max_wait
     ]
-
-
-_CLOCKS_APART = 5.0
-
-
-def clock_finding(apart: float) -> Finding:
-    """Return a finding about the difference of the clocks.
-
-    The database's clock decides, so it is a note at worst.
-    """
-    if abs(apart) < _CLOCKS_APART:
-        return Finding("clock", "ok", f"{in_words(abs(apart))} from this machine's")
-    side = "ahead of" if apart > 0 else "behind"
-    return Finding(
-        "clock",
-        "note",
-        f"{in_words(abs(apart))} {side} this machine's; jobs follow the database's clock",
-    )
 
 
 def _reached(status: DatabaseStatus) -> str:

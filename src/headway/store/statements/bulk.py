@@ -70,11 +70,10 @@ def transfer(target: Target, queue: str, to: str, task: str | None, now: Moment)
     return change
 
 
-def throughout(change: Change, told: Callable[[int], None] | None = None) -> Script[int]:
-    """Makes a change from the first row to the last; how many it changed, and `told` that so far.
+def throughout(change: Change, on_progress: Callable[[int], None] | None = None) -> Script[int]:
+    """Change rows from first to last. Return how many; `on_progress` gets the number so far.
 
-    What someone else had in hand at its moment is looked at again, a few times: it was claimed, or has
-    been put back.
+    Rows that another session had locked are read again, a few times: they were claimed or put back.
     """
     changed, before = 0, None
     for _ in range(_PASSES):
@@ -83,8 +82,8 @@ def throughout(change: Change, told: Callable[[int], None] | None = None) -> Scr
             portion: Portion = yield change(after, before)
             changed, before = changed + portion.changed, portion.before
             left += portion.meant - portion.changed
-            if told is not None:
-                told(changed)
+            if on_progress is not None:
+                on_progress(changed)
             if portion.last is None:
                 break
             after = portion.last

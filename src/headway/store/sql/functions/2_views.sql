@@ -21,7 +21,7 @@ create or replace view {schema}.jobs as
 select id, task, queue, step, {schema}.label(state) as state, priority, attempt, max_attempts, run_at,
        created_at, case state when 'x' then claimed_at end as started_at,
        null::timestamptz as finished_at, worker_id as worker, input, null::jsonb as result,
-       null::jsonb as error, headers,
+       {part last_error job} as error, headers,
        {schema}.keys_of(key, key_limit, ordered, unique_key, until_claimed) as keys, progress, expires_at
 from {schema}.job
 union all

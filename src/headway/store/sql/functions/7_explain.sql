@@ -122,6 +122,7 @@ declare
   each {schema}.control;
   most integer;
   next_in double precision;
+  token_in double precision;  -- as next_in, also while all slots of the key are taken
   _now timestamptz := clock_timestamp();
 begin
   return query select reason from {schema}.controls_of(job);
@@ -144,7 +145,7 @@ begin
   if job.key_limit = 0 then
     select * into each from {schema}.control c where c.kind = 'keys' and c.name = {part handler job};
   end if;
-  select rule.most, rule.next_in into most, next_in
+  select rule.most, rule.next_in, {part next_token_in h.ready} into most, next_in, token_in
   from (select job.key_limit) f cross join (select each.*) c cross join (select held, ready) h
   cross join (
     -- Starts that are not in the bucket yet take their tokens, too.
@@ -156,8 +157,8 @@ begin
   if held > 0 then
     return next format('key %s has %s in use, by %s', job.key, held || case when job.key_limit > 0 or each.concurrency is not null then ' of ' || most else '' end, holders);
   end if;
-  if before > 0 and next_in > 0 then
-    return next format('key %s may start the next in %s', job.key, {schema}.in_words(next_in));
+  if token_in > 0 and (before > 0 or held >= most) then
+    return next format('key %s may start the next in %s', job.key, {schema}.in_words(token_in));
   end if;
   return next case when before > 1000 then 'over 1000 others are before it in line'
     when before > 0 then format('it is number %s in line', before + 1)

@@ -11,7 +11,7 @@ comment on column {schema}.jobs.started_at is 'When the running or the last atte
 comment on column {schema}.jobs.worker is 'The worker that runs it or ended it.';
 comment on column {schema}.jobs.input is 'The arguments by name; for a flow, those of its step.';
 comment on column {schema}.jobs.result is 'The value that a job returned, if it succeeded.';
-comment on column {schema}.jobs.error is 'Why it did not succeed: type, message, and for an exception traceback and chain.';
+comment on column {schema}.jobs.error is 'Why it did not succeed, or why its last attempt failed: type, message, and for an exception traceback and chain.';
 comment on column {schema}.jobs.headers is 'Texts that were given with the job.';
 comment on column {schema}.jobs.keys is 'The keys that it has: concurrency, limit, ordered; unique, until_claimed.';
 comment on column {schema}.jobs.progress is 'The progress that its handler last reported.';

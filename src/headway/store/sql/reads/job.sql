@@ -3,7 +3,7 @@
 select * from (
   select id, task, queue, step, state, priority, attempt, max_attempts, run_at, created_at,
          case state when 'x' then claimed_at end as started_at, null::timestamptz as finished_at,
-         worker_id, input::text, null as result, null as error, headers::text, progress::text, expires_at,
+         worker_id, input::text, null as result, ({part last_error job})::text as error, headers::text, progress::text, expires_at,
          state = 'x' and exists (select 1 from {schema}.stop_request r where r.job_id = job.id) as cancelling,
          {schema}.keys_of(key, case key_limit when 0 then (
              select least(c.concurrency, 32767)::smallint from {schema}.control c

@@ -3,7 +3,7 @@
 select * from (
   (select id, task, queue, step, state, priority, attempt, max_attempts, run_at, created_at,
           case state when 'x' then claimed_at end as started_at, null::timestamptz as finished_at,
-          worker_id, null as error
+          worker_id, ({part last_error job})::text as error
    from {schema}.job
    where (%(before)s::uuid is null or id < %(before)s::uuid)
      and (%(states)s::text is null or state in (select jsonb_array_elements_text(%(states)s::jsonb)::"char"))
