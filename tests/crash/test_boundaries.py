@@ -32,7 +32,7 @@ AT_THE_END = "retire_worker"
 VITAL = {
     "declare", "register_worker", "heartbeat", "lanes", "claim", "advance", "finish", "requeue",
     "lock_keys", "admit", "joined", "promote", "rescue", "begin isolation level", "insert into effect",
-    "enqueue_in", "commit", AT_THE_END,
+    "enqueue_one_in", "commit", AT_THE_END,
 }  # fmt: skip
 
 # What every worker does besides, sooner or later.
