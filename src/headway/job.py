@@ -43,21 +43,29 @@ class Job(Generic[R]):
     3
     """
 
-    __slots__ = ("_definition", "_session", "created", "id")
+    __slots__ = ("_definition", "_id", "_session", "created")
 
     def __init__(
         self,
         session: Session,
-        job_id: UUID,
+        job_id: UUID | str,
         definition: Definition | None,
         *,
         created: bool = True,
     ) -> None:
-        self.id = job_id
+        self._id = job_id
         self.created = created
         """False if a unique key was taken: then this is the job that has it."""
         self._session = session
         self._definition = definition
+
+    @property
+    def id(self) -> UUID:
+        """The id of the job."""
+        # A call of enqueue_many makes thousands of handles, whose ids are seldom read.
+        if isinstance(self._id, str):
+            self._id = UUID(self._id)
+        return self._id
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"

@@ -126,6 +126,7 @@ _START_TASKS = {
     "engine/running/executor.py",  # a job
     "engine/running/batches.py",  # a call for several jobs
     "engine/supervisor.py",  # a worker process
+    "engine/worker.py",  # its own end, which a cancellation must not cut short
 }
 
 

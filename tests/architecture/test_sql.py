@@ -99,6 +99,9 @@ def test_reads_write_nothing() -> None:
 def test_only_enqueue_makes_jobs_and_revive_brings_them_back() -> None:
     assert _making(r"insert\s+into", "job") == {"functions/3_jobs", "moves/revive"}
     assert "{schema}.enqueue_jobs(" in _MOVES["moves/enqueue"]
+    # Plain jobs are inserted into a view, whose defaults and condition are the state and the checks.
+    plain = {"writes/enqueue_one", "writes/enqueue_one_in", "writes/enqueue_alike"}
+    assert _making(r"insert\s+into", "new_jobs") == plain
 
 
 def test_only_moves_end_jobs() -> None:

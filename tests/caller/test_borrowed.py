@@ -23,6 +23,8 @@ from tests.store.samples import samples
 Seen = Callable[[], list[str]]
 
 _HOLDER = UUID("0190a8d0-0000-7000-8000-000000000001")
+# Plain inserts. Those of a caller's transaction tell how many rows they made: `tx.enqueue` runs them.
+_WITHOUT_ROWS = {"writes/enqueue_one", "writes/enqueue_one_in", "writes/enqueue_alike"}
 _MAY_BE_NULL = {"now", "channel", "done"}
 
 
@@ -159,6 +161,8 @@ def test_every_statement_there_is_says_the_same_by_every_driver(
     ]
     ours, theirs = begin("psycopg"), begin(kind)
     for statement in given:
+        if statement.name in _WITHOUT_ROWS:
+            continue
         sql = text(statement.name, schema)
         expected = ours.rows(sql, statement.params)
         ours.rollback()

@@ -30,9 +30,9 @@ AT_THE_END = "retire_worker"
 
 # What a worker with these flows cannot do without: the clean run must have met all of them.
 VITAL = {
-    "declare", "register_worker", "heartbeat", "lanes", "claim", "advance", "finish", "requeue",
+    "declare", "register_worker", "heartbeat", "lanes", "claim_plain", "advance", "finish", "requeue",
     "lock_keys", "admit", "joined", "promote", "rescue", "begin isolation level", "insert into effect",
-    "enqueue_in", "commit", AT_THE_END,
+    "enqueue_one_in", "commit", AT_THE_END,
 }  # fmt: skip
 
 # What every worker does besides, sooner or later.
@@ -45,11 +45,19 @@ USUAL = {
     "set idle_in_transaction_session_timeout 5min", "tally", "unadmit",
 }  # fmt: skip
 
-# What a worker does only if something went wrong before: nothing waits for these.
-UNUSUAL = {"orphans", "note_trouble", "blockers", "waits", "rollback"}
+# What a worker does only if something went wrong before, or if there is a limit: nothing waits for these.
+UNUSUAL = {"claim", "orphans", "note_trouble", "blockers", "waits", "rollback"}
 
 # Of these a later one is tried too, in the midst of things.
-RECURRING = {"claim", "advance", "finish", "admit", "begin isolation level", "commit", "heartbeat"}
+RECURRING = {
+    "claim_plain",
+    "advance",
+    "finish",
+    "admit",
+    "begin isolation level",
+    "commit",
+    "heartbeat",
+}
 
 
 class Life:
@@ -88,7 +96,7 @@ class Life:
         self.more()
         self._nursery.start()
         if boundary.statement == AT_THE_END:
-            eventually_sync(lambda: self._proxy.seen["claim"], within=120)
+            eventually_sync(lambda: self._proxy.seen["claim_plain"], within=120)
             self._nursery.send(signal.SIGTERM)
         self._with_work_until(self._proxy.reached.is_set, str(boundary))
         if not kill:

@@ -83,7 +83,7 @@ async def test_h2_a_server_that_never_answers_is_an_error_that_says_so(
 async def test_h2_on_the_callers_connection_nothing_is_cut(
     far: Headway, proxy: Proxy, schema: str, how: str
 ) -> None:
-    held = proxy.hold_reply(opening("writes/enqueue_in", schema))
+    held = proxy.hold_reply(opening("writes/enqueue_one_in", schema))
     task = far.tasks["echo"]
     if how == "async":
         async with await psycopg.AsyncConnection.connect(proxy.dsn) as conn:

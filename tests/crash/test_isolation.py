@@ -58,7 +58,7 @@ async def test_g3_a_repeated_enqueue_sees_a_job_that_ends_while_it_waits_for_it(
     That one waits for the settling, and must then see what it did."""
     far = register(Headway(proxy.dsn, schema=schema))
     target = Target(dsn, schema)
-    lost = proxy.lose_reply(opening("moves/enqueue", schema), patient=True)
+    lost = proxy.lose_reply(opening("writes/enqueue_one", schema), patient=True)
     enqueuing = asyncio.create_task(far.tasks["echo"].enqueue(1))
     await eventually(lost.answered.is_set)
     with psycopg.connect(dsn, autocommit=True) as conn:

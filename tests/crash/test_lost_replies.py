@@ -28,7 +28,7 @@ async def test_g3_an_enqueue_whose_reply_was_lost_makes_one_job(
     far: Headway, app: Headway, db: psycopg.Connection[Any], proxy: Proxy, schema: str
 ) -> None:
     await far.open()
-    lost = proxy.lose_reply(opening("moves/enqueue", schema), times=2)
+    lost = proxy.lose_reply(opening("writes/enqueue_one", schema), times=2)
     job = await far.tasks["echo"].enqueue(1)
     assert lost.answered.is_set()
     assert unfinished(db) == 1
@@ -39,7 +39,7 @@ async def test_g3_an_enqueue_whose_reply_was_lost_makes_one_job(
 async def test_g3_the_same_from_sync_code(
     far: Headway, app: Headway, db: psycopg.Connection[Any], proxy: Proxy, schema: str
 ) -> None:
-    lost = proxy.lose_reply(opening("moves/enqueue", schema), times=2)
+    lost = proxy.lose_reply(opening("writes/enqueue_one", schema), times=2)
     job = await asyncio.to_thread(far.tasks["echo"].enqueue_sync, 1)
     assert lost.answered.is_set()
     await app.run_until_idle()
@@ -61,7 +61,7 @@ async def test_g3_many_whose_commit_lost_its_reply_are_made_once(
 async def test_g3_a_repeated_enqueue_makes_no_second_job_after_the_first_has_run(
     far: Headway, app: Headway, db: psycopg.Connection[Any], proxy: Proxy, schema: str, how: str
 ) -> None:
-    lost = proxy.lose_reply(opening("moves/enqueue", schema), patient=True)
+    lost = proxy.lose_reply(opening("writes/enqueue_one", schema), patient=True)
     task = far.tasks["echo"]
     enqueuing = asyncio.create_task(
         task.enqueue(1) if how == "async" else asyncio.to_thread(task.enqueue_sync, 1)
@@ -93,7 +93,7 @@ async def test_g3_a_repeated_enqueue_leaves_a_job_alone_that_runs_meanwhile(
         raise AssertionError("it runs on the other app")
 
     start()
-    lost = proxy.lose_reply(opening("moves/enqueue", schema), patient=True)
+    lost = proxy.lose_reply(opening("writes/enqueue_one", schema), patient=True)
     enqueuing = asyncio.create_task(here.enqueue(7))
     await asyncio.wait_for(began.wait(), 60)
     proxy.release(lost)

@@ -140,7 +140,7 @@ async def test_r8_an_enqueue_whose_reply_was_lost_makes_nothing_new_of_a_job_tha
                 raise AssertionError("it runs on the other app")
 
             await far.open()
-            lost = proxy.lose_reply(opening("moves/enqueue", schema), patient=True)
+            lost = proxy.lose_reply(opening("writes/enqueue_one", schema), patient=True)
             enqueuing = asyncio.create_task(
                 twin.enqueue(1) if how == "async" else asyncio.to_thread(twin.enqueue_sync, 1)
             )

@@ -146,6 +146,7 @@ async def test_many_jobs_of_one_call_are_one_notification_per_queue(hw, echo, ds
         calls = [echo.using(queue=q, priority=p).call(1) for q, p in lanes]
         calls += [echo.using(delay="1h", queue=q).call(1) for q in "ab"]
         await echo.enqueue_many(calls)
+        await hw.close()  # the client notifies after its commit, and closing waits for that
         conn.execute("select 1")
     assert sorted(heard) == ["later", "ready 5,0 a", "ready 5,0 b"]
 

@@ -43,7 +43,10 @@ def test_views_and_their_columns_say_what_they_mean(hand: Hand) -> None:
         hand.schema,
     )
     assert {view["name"] for view in views if view["said"]} == {view["name"] for view in views}
-    assert {view["name"] for view in views} == {"jobs", "queues", "inbox", "controls", "schedules"}
+    public = {"jobs", "queues", "inbox", "controls", "schedules"}
+    assert {view["name"] for view in views} == public | {
+        "new_jobs"
+    }  # Python's producers insert there
 
 
 def test_the_guide_names_every_public_function() -> None:

@@ -56,6 +56,8 @@ _MAKING = [
     """select enqueue_many('[{"task": "t"}]')""",
     "insert into inbox (task) values ('t')",
     "select enqueue_jobs('[]', null, null)",
+    "insert into new_jobs (id, max_attempts, priority, queue, task, step, input) "
+    "values (gen_random_uuid(), 1, 0, 'q', 't', '', '{}')",
 ]
 _READING = [
     *(f"table {table}" for table in TABLES if table != "migration"),

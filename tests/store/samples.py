@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from headway.core.definition import Definition
-from headway.core.ids import new_id
+from headway.core.ids import new_id, new_ids
 from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.state import State
@@ -15,8 +15,19 @@ from headway.store import blockers
 from headway.store.connections import identity
 from headway.store.connections.connect import Target
 from headway.store.connections.identity import Identity
+from headway.store.documents import PlainShape
 from headway.store.statement import Statement
-from headway.store.statements import bulk, controls, counts, fleet, inspect, jobs, pulls, schedules
+from headway.store.statements import (
+    bulk,
+    controls,
+    counts,
+    fleet,
+    inspect,
+    jobs,
+    plain,
+    pulls,
+    schedules,
+)
 from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 
@@ -50,6 +61,9 @@ _DUE = schedules.DueRow("nightly", "@daily", "one", 100, 0.0, NOW, NOW, None, 1)
 _OCCURRENCE = schedules.Occurrence(str(new_id()), "2026-01-01T00:00:00Z", None)
 
 
+_SHAPE = PlainShape("q", TASK, "", 0, 5)
+
+
 def samples(
     target: Target, *, batch: int = 100, ids: list[str] | None = None
 ) -> dict[str, Statement[Any]]:
@@ -64,6 +78,10 @@ def samples(
     made: list[Statement[Any]] = [
         jobs.enqueue(target, [new_job() for _ in range(batch)], now),
         jobs.enqueue_in(target, [new_job()], now, Identity("db", "0", "")),
+        plain.enqueue_one(_SHAPE, str(new_id()), b"{}"),
+        plain.enqueue_one_in(target, _SHAPE, str(new_id()), b"{}", Identity("db", "0", "")),
+        plain.enqueue_alike(_SHAPE, new_ids(batch), [b"{}"] * batch),
+        plain.notify_lanes("channel", [("q", 5, "r"), ("q", 0, "r"), ("", 0, "s")]),
         jobs.withdraw(ids),
         jobs.claim(1, shares([ask(priority=p) for p in (5, 0, -5)], batch), now),
         jobs.claim_plain(1, shares([ask(priority=p) for p in (5, 0, -5)], batch), now),

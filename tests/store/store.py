@@ -188,7 +188,9 @@ class Store:
     def run(self, statement: Statement[R], conn: psycopg.Connection[Any] | None = None) -> R:
         query = text(statement.name, self.schema)
         cursor = (conn or self.conn).execute(query, statement.params)
-        return statement.read(cursor.fetchall())
+        if statement.counted:
+            return statement.read([(cursor.rowcount,)])
+        return statement.read(cursor.fetchall() if cursor.description else [])
 
     # -- commands, at this store's moment ---------------------------------------------------------
 

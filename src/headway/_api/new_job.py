@@ -18,7 +18,7 @@ from headway.core.moments import check_moment
 from headway.core.names import check_name
 from headway.core.retry import Retry, as_retry
 from headway.errors import ConfigError, InvalidInput
-from headway.store.documents import NewJob
+from headway.store.documents import NewJob, PlainShape
 
 _MOST_ROWS = 5_000
 _MOST_BYTES = 8 * 1024 * 1024
@@ -108,12 +108,11 @@ def new_job(
     """The job of a call. An option is the step's own, else the call's, else the task's or flow's."""
     arguments = definition.bind(args, kwargs)
     encoded = definition.encode(arguments)
-    what = f"the input of {definition.handler}"
     if options.headers:
-        what += " with its headers"
+        what = f"the input of {definition.handler} with its headers"
         codec.check_size(encoded + codec.encode(dict(options.headers)), most_bytes, what)
     else:
-        codec.check_size(encoded, most_bytes, what)
+        check_input(definition, encoded, most_bytes)
     retry = as_retry(_chosen("retry", definition, options), over=definition.retry)
     job = NewJob(
         id=str(new_id()),
@@ -150,6 +149,41 @@ def new_job(
     return job
 
 
+def check_input(definition: Definition, encoded: bytes, most_bytes: int) -> bytes:
+    """Return the input of a call. Raise PayloadTooLarge if it has more bytes."""
+    if len(encoded) > most_bytes:
+        codec.check_size(encoded, most_bytes, f"the input of {definition.handler}")
+    return encoded
+
+
+def plain_shape(definition: Definition, options: Options) -> PlainShape | None:
+    """Return what the jobs of such calls share, or None if they are not plain.
+
+    A plain job is ready at once and has no key, header, state or option of its own. Names that are not
+    ASCII take the way of the others, where the server checks them thoroughly.
+    """
+    steps = definition.flow
+    keyed = definition.key is not None or definition.unique is not None
+    limited = definition.limit is not None and definition.limit.key is not None
+    chosen = (options.at, options.headers, options.unique, options.concurrency_key, options.state)
+    if (
+        keyed
+        or limited
+        or any(each is not None for each in chosen)
+        or (steps is not None and (steps.key is not None or steps.state is not None))
+        or _delay(definition, options)
+        or (definition.ttl if options.ttl is None else options.ttl) is not None
+        or _stored(definition, options, None) is not None
+    ):
+        return None
+    queue: str = _chosen("queue", definition, options)
+    if not (queue.isascii() and definition.name.isascii() and definition.step.isascii()):
+        return None
+    retry: Retry = _chosen("retry", definition, options)
+    priority: int = _chosen("priority", definition, options)
+    return PlainShape(queue, definition.name, definition.step, priority, retry.max_attempts)
+
+
 def chunks(made: Sequence[NewJob]) -> Iterator[list[NewJob]]:
     """Jobs in portions that are sent in one statement each."""
     chunk, size = list[NewJob](), 0
@@ -162,6 +196,18 @@ def chunks(made: Sequence[NewJob]) -> Iterator[list[NewJob]]:
         size += bytes_of
     if chunk:
         yield chunk
+
+
+def portions(inputs: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """The same for inputs: where each portion begins and ends."""
+    first = size = 0
+    for place, input_ in enumerate(inputs):
+        if place > first and (place - first >= _MOST_ROWS or size + len(input_) > _MOST_BYTES):
+            yield first, place
+            first, size = place, 0
+        size += len(input_)
+    if first < len(inputs):
+        yield first, len(inputs)
 
 
 def _chosen(option: str, definition: Definition, options: Options) -> Any:

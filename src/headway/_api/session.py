@@ -27,7 +27,9 @@ from headway.engine.notify.results import ResultListener
 from headway.errors import ConfigError, UnknownTask
 from headway.settings import files, layers
 from headway.store import migrate, rights
-from headway.store.connections.client import Client, Making
+from headway.store.connections.call_budget import OnRepeat
+from headway.store.connections.caller_transactions import Making
+from headway.store.connections.client import Client
 from headway.store.connections.connect import Target, complete_dsn
 from headway.store.connections.dsn import DatabasePlace, place_of, plain_dsn
 from headway.store.connections.listen import Hearing, SyncListener
@@ -288,7 +290,7 @@ class Session:
         self,
         statements: Sequence[Statement[Any]],
         *,
-        on_repeat: Sequence[Statement[Any]] = (),
+        on_repeat: OnRepeat = (),
         until: float | None = None,
     ) -> list[Any]:
         """Return the answers of several statements, run in one transaction. See `Client.run_all`."""
@@ -315,7 +317,7 @@ class Session:
         self,
         statements: Sequence[Statement[Any]],
         *,
-        on_repeat: Sequence[Statement[Any]] = (),
+        on_repeat: OnRepeat = (),
         until: float | None = None,
     ) -> list[Any]:
         """Sync version of `run_all`.

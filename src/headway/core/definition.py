@@ -226,6 +226,19 @@ class Definition:
         except TypeError as error:
             raise InvalidInput(f"{self.handler}: {error}; it takes {self.call_signature}") from None
 
+    def encode_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """Return a call as JSON, like `encode` of what `bind` returns.
+
+        The parameters themselves refuse names that are unknown or missing, so a correct call is not
+        bound. An incorrect one is, for the words of its error.
+        """
+        if args:
+            return self.encode(self.bind(args, kwargs))
+        try:
+            return self.parameters.encode(kwargs)
+        except (TypeError, InvalidInput):
+            return self.encode(self.bind(args, kwargs))
+
     def encode(self, arguments: Mapping[str, Any]) -> bytes:
         """Return a call as JSON. Raise InvalidInput if a value does not fit its parameter."""
         try:

@@ -40,6 +40,59 @@ class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     carried: codec.Raw | None = None
 
 
+Hint = tuple[str, int, str]
+"""A lane that may have work for a worker: a queue, a priority, and the state in which jobs arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainShape:
+    """The fields that plain jobs of one call share. They differ in their id and input."""
+
+    queue: str
+    task: str
+    step: str
+    priority: int
+    max_attempts: int
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """Where these jobs arrive."""
+        return ((self.queue, self.priority, "r"),)
+
+    def job(self, job_id: str, input_: bytes) -> NewJob:
+        """Return a job of this shape as others are made."""
+        return NewJob(
+            id=job_id,
+            queue=self.queue,
+            task=self.task,
+            step=self.step,
+            priority=self.priority,
+            max_attempts=self.max_attempts,
+            input=codec.Raw(input_),
+        )
+
+
+def plain_jobs(ids: Sequence[str], inputs: Sequence[bytes]) -> str:
+    """Return the document of enqueue_alike.sql. The ids and the inputs were made here, and checked."""
+    rows = [
+        b'{"id":"%b","input":%b}' % (job_id.encode(), input_)
+        for job_id, input_ in zip(ids, inputs, strict=True)
+    ]
+    return (b"[" + b",".join(rows) + b"]").decode()
+
+
+def hints_of(jobs: Sequence[NewJob]) -> tuple[Hint, ...]:
+    """Return where these jobs arrive. The database's clock decides whether `at` has come: both then."""
+    found = set[Hint]()
+    for job in jobs:
+        if job.at is not None or job.delay:
+            found.add(("", 0, "s"))
+        if not job.delay:
+            lane = (job.queue, job.priority, "r")
+            found.add(lane if job.key is None else ("", 0, "b"))
+    return tuple(found)
+
+
 class Ask(msgspec.Struct):
     """One line of a claim: at most `most` jobs of these handlers at one priority, after the cursor.
 

@@ -11,7 +11,16 @@ from psycopg import AsyncConnection, Connection
 DENIED = "42501"  # insufficient_privilege
 
 _PRODUCER = frozenset(
-    {"moves/enqueue", "moves/withdraw", "writes/enqueue_by_name", "writes/enqueue_in"}
+    {
+        "moves/enqueue",
+        "moves/withdraw",
+        "writes/enqueue_alike",
+        "writes/enqueue_by_name",
+        "writes/enqueue_in",
+        "writes/enqueue_one",
+        "writes/enqueue_one_in",
+        "writes/notify_lanes",
+    }
 )
 _READER = frozenset({"writes/await"})
 _OPERATOR = frozenset(

@@ -41,6 +41,16 @@ class ScriptReply:
     """An earlier try may have taken effect although its reply was lost."""
 
 
+def statement_of(step: Statement[Any] | Noticed) -> Statement[Any]:
+    """Return the statement of a step."""
+    return step.statement if isinstance(step, Noticed) else step
+
+
+def reply_to(step: Statement[Any] | Noticed, answer: Any, repeated: bool) -> Any:
+    """Return what the script receives for a step."""
+    return ScriptReply(answer, repeated) if isinstance(step, Noticed) else answer
+
+
 Script = Generator[Statement[Any] | Noticed, Any, R]
 
 _TRIES = 20

@@ -34,6 +34,10 @@ class Statement(Generic[R]):
     read: Callable[[Sequence[Row]], R] = field(repr=False)
     waits_for: str | None = None
     """A description of a lock that it may have to wait for, because another transaction holds it."""
+    hints: tuple[tuple[str, int, str], ...] = ()
+    """Lanes of which the client notifies workers after its commit (`documents.Hint`)."""
+    counted: bool = False
+    """It returns no rows on a caller's connection. `read` receives one, the number of rows it changed."""
 
 
 @cache

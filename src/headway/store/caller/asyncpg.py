@@ -28,6 +28,11 @@ class Asyncpg:
         text, values = numbered(sql, params)
         return [tuple(record) for record in await self._conn.fetch(text, *values)]
 
+    async def count(self, sql: str, params: Params) -> int:
+        text, values = numbered(sql, params)
+        status: str = await self._conn.execute(text, *values)  # such as INSERT 0 1
+        return int(status.rpartition(" ")[2])
+
     def together(self) -> AbstractAsyncContextManager[Any]:
         return nullcontext() if self._conn.is_in_transaction() else self._conn.transaction()
 

@@ -20,6 +20,10 @@ class CallerConnection(Protocol):
         """Return the rows of one statement, run in the open transaction or in one that it opens."""
         ...
 
+    def count(self, sql: LiteralString, params: Params) -> int:
+        """Return the number of rows that one statement changed. It returns no rows itself."""
+        ...
+
     def together(self) -> AbstractContextManager[Any]:
         """Make several statements atomic, with a transaction block if each would commit by itself."""
         ...
@@ -30,6 +34,10 @@ class AsyncCallerConnection(Protocol):
 
     async def rows(self, sql: LiteralString, params: Params) -> Sequence[Row]:
         """Return the rows of one statement, like `CallerConnection.rows`."""
+        ...
+
+    async def count(self, sql: LiteralString, params: Params) -> int:
+        """Return the number of rows that one statement changed, like `CallerConnection.count`."""
         ...
 
     def together(self) -> AbstractAsyncContextManager[Any]:

@@ -24,6 +24,11 @@ class Django:
             rows: list[Row] = cursor.fetchall()
             return rows
 
+    def count(self, sql: str, params: Params) -> int:
+        with self._conn.cursor() as cursor:
+            cursor.execute(sql, dict(params))
+            return int(cursor.rowcount)
+
     def together(self) -> AbstractContextManager[Any]:
         if not self._conn.get_autocommit():
             return nullcontext()

@@ -6,8 +6,8 @@ reaches the caller unchanged: the transaction is the caller's, who may know how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -18,18 +18,27 @@ from headway.store.faults import KEY_TAKEN, SCHEMA_ERRORS, translate
 from headway.store.rights import DENIED
 
 
-@contextmanager
-def explained(advice: Callable[[], str]) -> Generator[None]:
-    """Replace the library's error with Headway's, if there is one.
+class explained:
+    """`with explained(advice):` replaces the library's error with Headway's, if there is one.
 
     `advice` tells a login without the necessary rights what to do.
     """
-    try:
-        yield
-    except Exception as error:
-        if (ours := _ours(_at_the_root(error), advice)) is None:
-            raise
-        raise ours from error
+
+    __slots__ = ("_advice",)
+
+    def __init__(self, advice: Callable[[], str]) -> None:
+        self._advice = advice
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            ours = _ours(_at_the_root(error), self._advice)
+            if ours is not None:
+                raise ours from error
 
 
 def _ours(error: Any, advice: Callable[[], str]) -> HeadwayError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any, LiteralString, TypeGuard
 
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
 from psycopg.rows import tuple_row
 
 from headway.store.caller.connection import (
@@ -26,8 +26,12 @@ class Psycopg:
         self._conn = conn
 
     def rows(self, sql: LiteralString, params: Params) -> list[Row]:
-        with self._conn.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(sql, params).fetchall()
+        cursor = self._conn.cursor(row_factory=tuple_row)
+        cursor.execute(sql, params)
+        return cursor.fetchall() if _has_rows(cursor) else []
+
+    def count(self, sql: LiteralString, params: Params) -> int:
+        return self._conn.cursor(row_factory=tuple_row).execute(sql, params).rowcount
 
     def together(self) -> AbstractContextManager[Any]:
         # Without autocommit the caller's transaction is already open, or opens now. A block here would
@@ -42,9 +46,14 @@ class AsyncPsycopg:
         self._conn = conn
 
     async def rows(self, sql: LiteralString, params: Params) -> list[Row]:
-        async with self._conn.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(sql, params)
-            return await cursor.fetchall()
+        cursor = self._conn.cursor(row_factory=tuple_row)
+        await cursor.execute(sql, params)
+        return await cursor.fetchall() if _has_rows(cursor) else []
+
+    async def count(self, sql: LiteralString, params: Params) -> int:
+        cursor = self._conn.cursor(row_factory=tuple_row)
+        await cursor.execute(sql, params)
+        return cursor.rowcount
 
     def together(self) -> AbstractAsyncContextManager[Any]:
         return self._conn.transaction() if self._conn.autocommit else nullcontext()
@@ -70,6 +79,11 @@ def wrap_async(conn: object) -> AsyncPsycopg | None:
         raise sync_only(conn)
     _check_pool(conn)
     return None
+
+
+def _has_rows(cursor: Cursor[Any] | AsyncCursor[Any]) -> bool:
+    # An INSERT without RETURNING has a result without columns, from which psycopg fetches nothing.
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _is_sync(conn: object) -> TypeGuard[Connection[Any]]:

@@ -30,7 +30,7 @@ from headway.store.caller.placeholders import numbered
 from headway.store.statement import Row
 
 # The caller may have requested server-side cursors, but a statement that writes cannot use one.
-_OPTIONS: dict[str, Any] = {"stream_results": False, "yield_per": None}
+_OPTIONS: dict[str, Any] = {"stream_results": False, "yield_per": None, "preserve_rowcount": True}
 
 
 class Sqlalchemy:
@@ -41,6 +41,9 @@ class Sqlalchemy:
 
     def rows(self, sql: str, params: Params) -> list[Row]:
         return _rows(self._conn, sql, params)
+
+    def count(self, sql: str, params: Params) -> int:
+        return _count(self._conn, sql, params)
 
     @contextmanager
     def together(self) -> Generator[None]:
@@ -57,6 +60,9 @@ class AsyncSqlalchemy:
     async def rows(self, sql: str, params: Params) -> list[Row]:
         rows: list[Row] = await self._conn.run_sync(_rows, sql, params)
         return rows
+
+    async def count(self, sql: str, params: Params) -> int:
+        return int(await self._conn.run_sync(_count, sql, params))
 
     @asynccontextmanager
     async def together(self) -> AsyncGenerator[None]:
@@ -142,6 +148,14 @@ def _connection(conn: Any) -> Any:
 
 
 def _rows(conn: Any, sql: str, params: Params) -> list[Row]:
+    return [tuple(row) for row in _run(conn, sql, params).fetchall()]
+
+
+def _count(conn: Any, sql: str, params: Params) -> int:
+    return int(_run(conn, sql, params).rowcount)
+
+
+def _run(conn: Any, sql: str, params: Params) -> Any:
     connection = _connection(conn)
     dialect = connection.dialect
     given: Any = dict(params)
@@ -152,8 +166,7 @@ def _rows(conn: Any, sql: str, params: Params) -> list[Row]:
             f"conn={conn!r} is on {dialect.name}+{dialect.driver}; pass one on "
             "postgresql+psycopg, postgresql+psycopg2 or postgresql+asyncpg"
         )
-    result = connection.exec_driver_sql(sql, given, execution_options=_OPTIONS)
-    return [tuple(row) for row in result.fetchall()]
+    return connection.exec_driver_sql(sql, given, execution_options=_OPTIONS)
 
 
 def _check_transaction(conn: Any) -> None:

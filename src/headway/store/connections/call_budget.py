@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from psycopg.errors import LockNotAvailable
@@ -44,6 +44,10 @@ _AT_LEAST = 1.0
 """Seconds that a statement gets even after the caller's deadline."""
 
 
+OnRepeat = Sequence[Statement[Any]] | Callable[[], Sequence[Statement[Any]]]
+"""Statements that a repetition adds, or a function that makes them if it comes to that."""
+
+
 class CallAnswers(list[Any]):
     """The answers of one call."""
 
@@ -58,10 +62,10 @@ class CallBudget:
         "_answer_within",
         "_bound",
         "_sent_at",
-        "_statements",
         "_tries",
         "repeated",
         "sent",
+        "statements",
         "until",
     )
 
@@ -71,14 +75,16 @@ class CallBudget:
         patience: float | None,
         answer_within: float,
         until: float | None,
+        began: float | None = None,
     ) -> None:
+        """`until` is the caller's deadline. `began` is when the call began, if not now."""
         self._answer_within = answer_within
-        self._statements = statements
+        self.statements = statements
         self._tries = 0
-        self._sent_at = monotonic()
+        self._sent_at = monotonic() if began is None else began
         self.sent = self.repeated = False
         self._bound = until
-        mine = monotonic() + (GIVE_UP_AFTER if patience is None else patience)
+        mine = self._sent_at + (GIVE_UP_AFTER if patience is None else patience)
         self.until = mine if until is None else min(mine, until)
         """The deadline for reaching the server. A scan that was already sent may take longer."""
 
@@ -88,22 +94,24 @@ class CallBudget:
         within, until = (_SCAN_WITHIN, self._bound) if scans else (self._answer_within, self.until)
         return within if until is None else min(within, max(until - monotonic(), _AT_LEAST))
 
-    def sending(self, on_repeat: Sequence[Statement[Any]]) -> Sequence[Statement[Any]]:
+    def sending(self, on_repeat: OnRepeat) -> Sequence[Statement[Any]]:
         """Return the statements of this try."""
         self.repeated, self.sent = self.sent, True
         self._sent_at = monotonic()
-        return [*self._statements, *on_repeat] if self.repeated else self._statements
+        if not self.repeated:
+            return self.statements
+        return [*self.statements, *(on_repeat() if callable(on_repeat) else on_repeat)]
 
     def answers(self, answers: list[Any]) -> CallAnswers:
         """Return the answers to the caller's own statements."""
-        found = CallAnswers(answers[: len(self._statements)])
+        found = CallAnswers(answers[: len(self.statements)])
         found.repeated = self.repeated
         return found
 
     @property
     def waits_for(self) -> str | None:
         """A description of a lock that the statements may have to wait for."""
-        return next((each.waits_for for each in self._statements if each.waits_for), None)
+        return next((each.waits_for for each in self.statements if each.waits_for), None)
 
     def blockers(self, error: Exception) -> Statement[list[Blocker]] | None:
         """Return the statement that finds the blockers, if the call may have been blocked.
@@ -129,7 +137,7 @@ class CallBudget:
         if not is_passing(error) or left <= 0:
             if held:
                 raise blockers.explain(words(error), held) from error
-            names = [statement.name for statement in self._statements]
+            names = [statement.name for statement in self.statements]
             raise translate(error, rights.advice(schema, login, names)) from error
         pause = _PAUSES[min(self._tries, len(_PAUSES) - 1)]
         self._tries += 1

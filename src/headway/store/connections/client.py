@@ -4,7 +4,8 @@
 - Each answer has a time limit. After it the connection is cut, and the call is repeated on another one.
 - After a passing fault the call is repeated until its deadline (`GIVE_UP_AFTER`). Each statement defines
   what a repetition must add to be safe.
-- On a caller's own connection nothing is cut, repeated or committed: the transaction is the caller's.
+- On a caller's own connection nothing is cut, repeated or committed (caller_transactions.py).
+- After the commit workers are notified of new jobs (bell.py).
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -24,22 +24,20 @@ from headway.errors import StandbyRefused
 from headway.store import blockers, caller, migrate, rights
 from headway.store.blockers import Blocker
 from headway.store.caller.psycopg import AsyncPsycopg, Psycopg
-from headway.store.connections import identity
 from headway.store.connections.answer_limit import AnswerLimit, AsyncAnswerLimit, SyncAnswerLimit
-from headway.store.connections.call_budget import ANSWER_WITHIN, CallAnswers, CallBudget
-from headway.store.connections.connect import Target
-from headway.store.connections.identity import Identity
+from headway.store.connections.bell import Bell
+from headway.store.connections.call_budget import ANSWER_WITHIN, CallAnswers, CallBudget, OnRepeat
+from headway.store.connections.caller_transactions import CallerTransactions, Making
+from headway.store.connections.connect import AsyncConn, SyncConn, Target, times_cancelled
 from headway.store.connections.loop_warning import warn_if_on_loop
 from headway.store.connections.per_loop import PerLoop
 from headway.store.connections.pool import LOCK_WITHIN, AsyncPool
 from headway.store.connections.thread_pool import SyncPool
 from headway.store.faults import DRIVER_ERRORS
-from headway.store.scripts import Noticed, Script, ScriptReply
+from headway.store.scripts import Script, reply_to, statement_of
 from headway.store.statement import Statement, client_text
 
 R = TypeVar("R")
-Making = Callable[[Identity], Sequence[Statement[Any]]]
-"""Makes statements for a connection that must lead to this place. If not, the answer is `Elsewhere`."""
 
 
 class Client:
@@ -54,16 +52,27 @@ class Client:
         self._pool_size = pool_size
         self._pools: PerLoop[AsyncPool] = PerLoop(AsyncPool.close, AsyncPool.end)
         self._sync_pool: SyncPool | None = None
-        self._place: Identity | None = None
+        self._callers = CallerTransactions(self, target.schema)
         self._sync_opening = threading.Lock()
         self._parent_pools: list[SyncPool] = []
+        self._bell = Bell(target)
         _clients.add(self)
+
+    @property
+    def _single_within(self) -> float:
+        return (
+            self.answer_within if self.patience is None else min(self.answer_within, self.patience)
+        )
+
+    def _notify(self, statements: Sequence[Statement[Any]]) -> None:
+        """Notify workers of what has just committed."""
+        for statement in statements:
+            if statement.hints and self.target.notify:
+                self._bell.notify(statement.hints)
 
     @property
     def _lock_within(self) -> float:
         return LOCK_WITHIN if self.patience is None else min(LOCK_WITHIN, self.patience * 0.75)
-
-    # -- async ------------------------------------------------------------------------------------
 
     async def open(self) -> AsyncPool:
         """Return the pool of this event loop, with its schema checked."""
@@ -73,7 +82,9 @@ class Client:
         return pool
 
     async def close(self) -> None:
-        """Close the pool of this event loop."""
+        """Close the pool of this event loop, once workers know of the jobs that were enqueued."""
+        if self._bell.busy:
+            await asyncio.to_thread(self._bell.flush)
         await self._pools.close()
 
     async def run(self, statement: Statement[R]) -> R:
@@ -86,8 +97,8 @@ class Client:
         try:
             step = next(script)
             while True:
-                answers = await self.run_all([_statement(step)], until=until)
-                step = script.send(_reply(step, answers))
+                answers = await self.run_all([statement_of(step)], until=until)
+                step = script.send(reply_to(step, answers[0], answers.repeated))
         except StopIteration as finished:
             answer: R = finished.value
             return answer
@@ -96,7 +107,7 @@ class Client:
         self,
         statements: Sequence[Statement[Any]],
         *,
-        on_repeat: Sequence[Statement[Any]] = (),
+        on_repeat: OnRepeat = (),
         until: float | None = None,
     ) -> CallAnswers:
         """Return the answers of several statements, run in one transaction.
@@ -104,11 +115,36 @@ class Client:
         `on_repeat` is added when they are sent again after a fault that may have happened after the
         commit. Raise `DatabaseUnavailable` if there is no answer by `until`, or within `patience`.
         """
-        budget, cancelled = (
-            CallBudget(statements, self.patience, self.answer_within, until),
-            _times_cancelled(),
-        )
-        pool = await self._pool()
+        budget = CallBudget(statements, self.patience, self.answer_within, until)
+        return await self._try(await self._pool(), budget, on_repeat)
+
+    async def run_one(self, statement: Statement[None], *, on_repeat: OnRepeat = ()) -> None:
+        """Run one statement that returns no rows, like `run_all`, but leanly while nothing fails."""
+        pool = self._pools.get()
+        if pool is None or (pooled := await pool.take_sound()) is None:
+            await self.run_all([statement], on_repeat=on_repeat)
+            return
+        began, cancelled = monotonic(), times_cancelled()
+        try:
+            with AsyncAnswerLimit(pooled.conn, self._single_within):
+                await pooled.prepared.run(pooled.conn, statement, self.target.schema)
+        except DRIVER_ERRORS as error:
+            failed = error
+        else:
+            self._notify((statement,))
+            if times_cancelled() > cancelled:
+                raise asyncio.CancelledError
+            return
+        finally:
+            pool.give(pooled)
+        budget = CallBudget([statement], self.patience, self.answer_within, None, began)
+        budget.sending(())
+        await asyncio.sleep(await self._pause(pool, pooled.conn, budget, failed))
+        await self._try(pool, budget, on_repeat)
+
+    async def _try(self, pool: AsyncPool, budget: CallBudget, on_repeat: OnRepeat) -> CallAnswers:
+        """Send the statements of a call until they are answered, or until its time is up."""
+        cancelled = times_cancelled()
         while True:
             own = None
             try:
@@ -125,33 +161,26 @@ class Client:
                         else:
                             async with pool.transaction(own):
                                 answers = await self._on(AsyncPsycopg(own), sending, budget, limit)
-                if _times_cancelled() > cancelled:
+                self._notify(budget.statements)
+                if times_cancelled() > cancelled:
                     raise asyncio.CancelledError
                 return budget.answers(answers)
             except DRIVER_ERRORS as error:
-                login = rights.login_of(own)  # closed next
-                pool.broke(own)
-                held = await self._blockers(pool, budget.blockers(error))
-                pause = budget.after(error, self.target.schema, login, held)
+                pause = await self._pause(pool, own, budget, error)
             await asyncio.sleep(pause)
 
-    async def run_in(self, conn: Any, make: Making) -> list[Any]:
-        """Return the answers of statements on the caller's connection, in the caller's transaction.
+    async def _pause(
+        self, pool: AsyncPool, own: AsyncConn | None, budget: CallBudget, error: Exception
+    ) -> float:
+        """Return the pause before the next try after a fault. Raise its error if it lasts."""
+        login = rights.login_of(own)  # closed next
+        pool.broke(own)
+        held = await self._blockers(pool, budget.blockers(error))
+        return budget.after(error, self.target.schema, login, held)
 
-        `make` receives the identity of the app's own database. Raise ConfigError if the connection leads
-        to another one. The first call of a process asks the app's database for its identity.
-        """
-        wrapped, own = caller.wrap_async(conn), self._place
-        with caller.explained(partial(self._advice, make)):
-            if own is not None:
-                answers = await self._on(wrapped, make(own))
-                if (found := identity.elsewhere(answers)) is None:
-                    return answers
-            own = self._place = await self._own_place()  # again: the server may have been restarted
-            answers = await self._on(wrapped, make(own))
-            if (found := identity.elsewhere(answers)) is not None:
-                raise identity.refusal(own, found)
-            return answers
+    async def run_in(self, conn: Any, make: Making) -> list[Any]:
+        """Return the answers of statements in the caller's transaction. See `CallerTransactions.run`."""
+        return await self._callers.run(conn, make)
 
     async def _blockers(
         self, pool: AsyncPool, question: Statement[list[Blocker]] | None
@@ -163,10 +192,6 @@ class Client:
                     with AsyncAnswerLimit(own, blockers.ANSWER_WITHIN):
                         return await self._one(AsyncPsycopg(own), question, None, None)
         return []
-
-    async def _own_place(self) -> Identity:
-        found: Identity = (await self.run_all([identity.read()]))[0]
-        return found
 
     async def _pool(self) -> AsyncPool:
         if (pool := self._pools.get()) is None:
@@ -198,10 +223,6 @@ class Client:
         sql = client_text(statement.name, self.target.schema)
         return statement.read(await conn.rows(sql, statement.params))
 
-    def _advice(self, make: Making) -> str:
-        names = [one.name for one in make(identity.NOWHERE)]
-        return rights.advice(self.target.schema, None, names)
-
     # -- sync -------------------------------------------------------------------------------------
 
     def open_sync(self) -> SyncPool:
@@ -217,6 +238,7 @@ class Client:
             pool, self._sync_pool = self._sync_pool, None
         if pool is not None:
             pool.end()
+        self._bell.close()
 
     def leave_to_parent(self) -> None:
         """In a forked child, drop the parent's pool without touching its connections."""
@@ -225,6 +247,7 @@ class Client:
             self._parent_pools.append(self._sync_pool)
         self._sync_pool = None
         self._sync_opening = threading.Lock()
+        self._bell.reset()
 
     def run_sync(self, statement: Statement[R]) -> R:
         """Return the answer of one statement, like `run`."""
@@ -236,8 +259,8 @@ class Client:
         try:
             step = next(script)
             while True:
-                answers = self.run_all_sync([_statement(step)], until=until)
-                step = script.send(_reply(step, answers))
+                answers = self.run_all_sync([statement_of(step)], until=until)
+                step = script.send(reply_to(step, answers[0], answers.repeated))
         except StopIteration as finished:
             answer: R = finished.value
             return answer
@@ -246,13 +269,39 @@ class Client:
         self,
         statements: Sequence[Statement[Any]],
         *,
-        on_repeat: Sequence[Statement[Any]] = (),
+        on_repeat: OnRepeat = (),
         until: float | None = None,
     ) -> CallAnswers:
         """Return the answers of several statements, like `run_all`."""
         warn_if_on_loop()
         budget = CallBudget(statements, self.patience, self.answer_within, until)
-        pool = self._pool_sync()
+        return self._try_sync(self._pool_sync(), budget, on_repeat)
+
+    def run_one_sync(self, statement: Statement[None], *, on_repeat: OnRepeat = ()) -> None:
+        """Run one statement that returns no rows, like `run_one`."""
+        pool = self._sync_pool
+        if pool is None or (pooled := pool.take_sound()) is None:
+            self.run_all_sync([statement], on_repeat=on_repeat)
+            return
+        began = monotonic()
+        try:
+            warn_if_on_loop()
+            with SyncAnswerLimit(pooled.conn, self._single_within):
+                pooled.prepared.run_sync(pooled.conn, statement, self.target.schema)
+        except DRIVER_ERRORS as error:
+            failed = error
+        else:
+            self._notify((statement,))
+            return
+        finally:
+            pool.give(pooled)
+        budget = CallBudget([statement], self.patience, self.answer_within, None, began)
+        budget.sending(())
+        time.sleep(self._pause_sync(pool, pooled.conn, budget, failed))
+        self._try_sync(pool, budget, on_repeat)
+
+    def _try_sync(self, pool: SyncPool, budget: CallBudget, on_repeat: OnRepeat) -> CallAnswers:
+        """Send the statements of a call, like `_try`."""
         while True:
             own = None
             try:
@@ -271,28 +320,24 @@ class Client:
                     else:
                         with pool.transaction(own):
                             answers = self._on_sync(Psycopg(own), sending, budget, limit)
+                self._notify(budget.statements)
                 return budget.answers(answers)
             except DRIVER_ERRORS as error:
-                login = rights.login_of(own)  # closed next
-                pool.broke(own)
-                held = self._blockers_sync(pool, budget.blockers(error))
-                pause = budget.after(error, self.target.schema, login, held)
+                pause = self._pause_sync(pool, own, budget, error)
             time.sleep(pause)
+
+    def _pause_sync(
+        self, pool: SyncPool, own: SyncConn | None, budget: CallBudget, error: Exception
+    ) -> float:
+        """Return the pause before the next try, like `_pause`."""
+        login = rights.login_of(own)  # closed next
+        pool.broke(own)
+        held = self._blockers_sync(pool, budget.blockers(error))
+        return budget.after(error, self.target.schema, login, held)
 
     def run_in_sync(self, conn: Any, make: Making) -> list[Any]:
         """Return the answers of statements on the caller's connection, like `run_in`."""
-        warn_if_on_loop()
-        wrapped, own = caller.wrap(conn), self._place
-        with caller.explained(partial(self._advice, make)):
-            if own is not None:
-                answers = self._on_sync(wrapped, make(own))
-                if (found := identity.elsewhere(answers)) is None:
-                    return answers
-            own = self._place = self._own_place_sync()
-            answers = self._on_sync(wrapped, make(own))
-            if (found := identity.elsewhere(answers)) is not None:
-                raise identity.refusal(own, found)
-            return answers
+        return self._callers.run_sync(conn, make)
 
     def _blockers_sync(
         self, pool: SyncPool, question: Statement[list[Blocker]] | None
@@ -307,10 +352,6 @@ class Client:
                 ):
                     return self._one_sync(Psycopg(own), question, None, None)
         return []
-
-    def _own_place_sync(self) -> Identity:
-        found: Identity = self.run_all_sync([identity.read()])[0]
-        return found
 
     def _pool_sync(self) -> SyncPool:
         if (pool := self._sync_pool) is None:
@@ -344,21 +385,6 @@ class Client:
             limit.restart(budget.seconds(statement))
         sql = client_text(statement.name, self.target.schema)
         return statement.read(conn.rows(sql, statement.params))
-
-
-def _statement(step: Statement[Any] | Noticed) -> Statement[Any]:
-    return step.statement if isinstance(step, Noticed) else step
-
-
-def _reply(step: Statement[Any] | Noticed, answers: CallAnswers) -> Any:
-    return ScriptReply(answers[0], answers.repeated) if isinstance(step, Noticed) else answers[0]
-
-
-def _times_cancelled() -> int:
-    # Before Python 3.12 the driver loses a cancellation that arrives together with an answer: its
-    # wait_for returns the answer instead. A caller that loops over statements would then never end.
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
 
 
 _clients: WeakSet[Client] = WeakSet()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -187,6 +188,18 @@ def cut(conn: AsyncConn | SyncConn) -> None:
     """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as own:
         own.shutdown(socket.SHUT_RDWR)
+
+
+def times_cancelled() -> int:
+    """Return how often the running task was cancelled.
+
+    Before Python 3.12 the driver loses a cancellation that arrives together with an answer: its wait_for
+    returns the answer instead. A caller that loops over statements would then never end.
+    """
+    if sys.version_info >= (3, 12):
+        return 0
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def is_direct(conn: AsyncConn) -> bool:

@@ -31,6 +31,7 @@ from headway.store.connections.connect import (
     Target,
     refuse_standby,
 )
+from headway.store.connections.prepared import PreparedStatements
 from headway.store.faults import DRIVER_ERRORS, is_passing
 
 C = TypeVar("C", AsyncConn, SyncConn)
@@ -78,6 +79,9 @@ class Pooled(Generic[C]):
 
     conn: C
     made_at: float
+    direct: bool
+    """Whether there is no pooler in between."""
+    prepared: PreparedStatements
     idle_since: float = 0.0
 
 
@@ -151,6 +155,11 @@ class Pool(Generic[C]):
                 return
             pooled.conn.pgconn.finish()
 
+    @property
+    def _has_sound_one(self) -> bool:
+        """Whether there is an idle connection, and nothing to do before it is used."""
+        return bool(self._idle) and self.verified and not self.silent
+
     def _idle_one(self) -> Pooled[C] | None:
         while self._idle:
             try:
@@ -181,7 +190,7 @@ class Pool(Generic[C]):
 
     def _reached(self, conn: C) -> Pooled[C]:
         self._outage, self._failed = None, 0
-        return Pooled(conn, monotonic())
+        return Pooled(conn, monotonic(), conn in self._who, PreparedStatements())
 
     @property
     def _lock_timeout(self) -> list[str]:
@@ -211,10 +220,26 @@ class AsyncPool(Pool[AsyncConn]):
         try:
             yield pooled.conn
         finally:
-            self._give_back(pooled)
+            self.give(pooled)
+
+    async def take_sound(self) -> Pooled[AsyncConn] | None:
+        """Return an idle connection without a pooler, if there is one now. `give` it back."""
+        if not self._has_sound_one or self._room.locked():
+            return None
+        await self._room.acquire()  # at once
+        if (pooled := self._idle_one()) is None or not pooled.direct:
             self._room.release()
-            if self._timer is None and self._idle:
-                self._timer = asyncio.get_running_loop().call_later(_IDLE_FOR, self._maintain_again)
+            if pooled is not None:
+                self._give_back(pooled)
+            return None
+        return pooled
+
+    def give(self, pooled: Pooled[AsyncConn]) -> None:
+        """Take a connection back."""
+        self._give_back(pooled)
+        self._room.release()
+        if self._timer is None and self._idle:
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_FOR, self._maintain_again)
 
     async def close(self) -> None:
         """Close every connection that is not in use."""

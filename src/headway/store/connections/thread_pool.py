@@ -51,8 +51,23 @@ class SyncPool(Pool[SyncConn]):
         try:
             yield pooled.conn
         finally:
-            self._give_back(pooled)
+            self.give(pooled)
+
+    def take_sound(self) -> Pooled[SyncConn] | None:
+        """Return an idle connection without a pooler, like `AsyncPool.take_sound`."""
+        if not self._has_sound_one or not self._room.acquire(blocking=False):
+            return None
+        if (pooled := self._idle_one()) is None or not pooled.direct:
             self._room.release()
+            if pooled is not None:
+                self._give_back(pooled)
+            return None
+        return pooled
+
+    def give(self, pooled: Pooled[SyncConn]) -> None:
+        """Take a connection back."""
+        self._give_back(pooled)
+        self._room.release()
 
     def end_silent(self, conn: SyncConn) -> None:
         """End silent server processes, like `AsyncPool.end_silent`."""

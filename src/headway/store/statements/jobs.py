@@ -29,12 +29,19 @@ from headway.store.statement import Row, Statement, count, exists
 Moment = datetime | None
 
 
-def enqueue(target: Target, jobs: Sequence[NewJob], now: Moment) -> Statement[dict[str, str]]:
+def enqueue(
+    target: Target, jobs: Sequence[NewJob], now: Moment, *, notify_after: bool = False
+) -> Statement[dict[str, str]]:
     """Insert jobs.
 
-    Return {requested id: id of the job that holds its unique key} for those that were not inserted."""
-    params = {"jobs": codec.encode_document(jobs), "channel": target.work_channel, "now": now}
-    return Statement("moves/enqueue", params, dict, _unique_keys(jobs))
+    Return {requested id: id of the job that holds its unique key} for those that were not inserted.
+    With `notify_after` the client notifies workers after its commit, where it can know what to say: not
+    for a job that may replace another."""
+    after = notify_after and not any(job.on_taken == "replace" for job in jobs)
+    channel = None if after else target.work_channel
+    params = {"jobs": codec.encode_document(jobs), "channel": channel, "now": now}
+    hints = documents.hints_of(jobs) if after else ()
+    return Statement("moves/enqueue", params, dict, _unique_keys(jobs), hints)
 
 
 def enqueue_in(

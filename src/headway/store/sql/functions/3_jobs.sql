@@ -13,7 +13,7 @@ $$;
 -- * A database of another encoding than UTF-8 cannot store the other characters, or does not know their codes.
 create or replace function {schema}.is_name(name text, longest integer default 200, trimmed boolean default true)
 returns boolean language sql stable parallel safe as $$
-  select char_length(name) <= longest and (name ~ '^[!-~]([ -~]*[!-~])?$' or name <> ''
+  select char_length(name) <= longest and ({part ascii_name name} or name <> ''
     and case pg_catalog.getdatabaseencoding() when 'UTF8'
         then name !~ E'[\\u0001-\\u001f\\u007f-\\u009f\\u061c\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb]'
              and (not trimmed or left(name, 1) || right(name, 1) !~ E'[ \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]')
@@ -46,37 +46,36 @@ begin
 end $$;
 
 -- Insert jobs that have no unique key, or one that is free. Return the new ids.
--- * Repeating it with the same ids makes no new jobs while the first ones live. withdraw.sql covers the rest.
--- * It locks only the new rows: a caller's transaction may stay open.
--- * Without a channel nobody is notified.
--- * `place` is the seq of a single job that has drawn one. Others draw theirs, in the order given.
 create or replace function {schema}.insert_jobs(
   given {schema}.new_job[], place bigint, _channel text, moment timestamptz)
 returns setof uuid language sql volatile as $$
-  with due as (
-    select g.*, coalesce(moment, now()) as since,
-           coalesce(g.at, coalesce(moment, now()) + make_interval(secs => coalesce(g.delay, 0))) as due
-    from unnest(given) g
-  ),
-  made as (
-    insert into {schema}.job as j (id, seq, run_at, created_at, expires_at, max_attempts, priority, state, queue,
-      task, step, key, key_limit, ordered, unique_key, until_claimed, input, options, headers, carried)
-    select id, coalesce(place, nextval('{schema}.job_seq')), due, since, since + make_interval(secs => ttl),
-           max_attempts, coalesce(priority, 0::smallint),
-           case when due > since then 's'::"char" when key is not null then 'b'::"char" else 'r'::"char" end,
-           queue, task, coalesce(step, ''), key, case when key is not null then coalesce(key_limit, 1::smallint) end,
-           key is not null and coalesce(ordered, false),
-           case when period is null then unique_key end, coalesce(until_claimed, false),
-           input, options, headers, carried
-    from due
-    on conflict do nothing
-    returning j.id, j.queue, j.priority, j.state
-  ),
-  notified as (
-    {part notify_woken made}
-  )
+  {part insert_jobs given}
   select id from made, (select count(*) from notified) sent
 $$;
+
+-- The rows that a producer may insert: plain jobs, ready from now on. It has no rights to the table.
+-- * Only the first seven columns are granted (8_roles.sql), so the others keep their defaults: nobody inserts a job that
+--   runs, belongs to a worker, or was made at another moment (G16).
+-- * The condition refuses rows that enqueue_jobs would refuse, too (check_jobs). Names that are not ASCII take that way.
+-- * An INSERT here is an INSERT into the table: no function is called, and a prepared one keeps its plan.
+create or replace view {schema}.new_jobs as
+select id, max_attempts, priority, queue, task, step, input, state, run_at, created_at from {schema}.job
+where {part ascii_name queue} and octet_length(queue) <= 200
+  and {part ascii_name task} and octet_length(task) <= 200
+  and (step = '' or {part ascii_name step} and octet_length(step) <= 200)
+  and jsonb_typeof(input) = 'object'
+with cascaded check option;
+alter view {schema}.new_jobs alter column state set default 'r';
+alter view {schema}.new_jobs alter column run_at set default now();
+alter view {schema}.new_jobs alter column created_at set default now();
+comment on view {schema}.new_jobs is
+  'Private: the Python library inserts plain jobs here. Use enqueue, enqueue_many or inbox.';
+comment on column {schema}.new_jobs.id is 'The id that the library has drawn. A repetition makes no second job.';
+comment on column {schema}.new_jobs.priority is 'Higher runs first within a queue.';
+comment on column {schema}.new_jobs.step is 'The first step of a flow; empty for a task of one function.';
+comment on column {schema}.new_jobs.input is 'The arguments by name.';
+comment on column {schema}.new_jobs.state is 'Always ready.';
+comment on column {schema}.new_jobs.run_at is 'The moment of the transaction.';
 
 -- Give a waiting job the input and the moment of another. Return false if it does not wait (any more).
 create or replace function {schema}.replace_job(old_id uuid, given {schema}.new_job, _channel text, moment timestamptz)
@@ -123,6 +122,7 @@ $$;
 -- * Keys are taken in one order, so that no two callers wait for each other in a circle.
 -- * The second caller of a key waits until the first one's transaction ends. If that was rolled back, the key is free.
 -- * Places in a lane or line follow the order of the call all the same.
+-- * The text of the plain insert stands here, because plpgsql keeps its plan. A call of insert_jobs is planned each time.
 create or replace function {schema}.enqueue_jobs(jobs jsonb, channel text, moment timestamptz)
 returns table (asked uuid, id uuid) language plpgsql volatile as $$
 #variable_conflict use_column
@@ -131,6 +131,9 @@ declare
   call record;
   one {schema}.new_job;
   holder uuid;
+  place bigint;                                 -- null: each job draws its own
+  _channel text := channel;
+  counted bigint;
 begin
   if moment is not null and not has_table_privilege(session_user, '{schema}.job', 'insert') then
     raise exception 'role % may not choose the moment of a job''s making', session_user
@@ -139,7 +142,8 @@ begin
   select array_agg(g) into given from jsonb_populate_recordset(null::{schema}.new_job, jobs) g;
   perform {schema}.check_jobs(given);
   if not exists (select 1 from unnest(given) g where g.unique_key is not null) then
-    perform {schema}.insert_jobs(given, null, channel, moment);
+    {part insert_jobs given}
+    select count(*) into counted from made, (select count(*) from notified) sent;
     return;
   end if;
   perform {schema}.insert_jobs(array(select g from unnest(given) g where g.unique_key is null), null, channel, moment);

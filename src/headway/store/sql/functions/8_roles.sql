@@ -42,6 +42,9 @@ begin
   grant select, insert on {schema}.inbox to "{plain}_producer";  -- it is always empty; for `returning id`
   grant execute on function {schema}.enqueue, {schema}.enqueue_many, {schema}.enqueue_jobs, {schema}.withdraw_jobs
     to "{plain}_producer";
+  -- Python's producers insert plain jobs into the view. Each row draws its place in the lane.
+  grant insert (id, max_attempts, priority, queue, task, step, input) on {schema}.new_jobs to "{plain}_producer";
+  grant usage on sequence {schema}.job_seq to "{plain}_producer";
 
   grant select on {schema}.jobs, {schema}.queues, {schema}.controls to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.live_jobs, {schema}.metrics, {schema}.measure to "{plain}_reader", "{plain}_operator";
