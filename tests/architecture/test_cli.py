@@ -7,6 +7,9 @@ import ast
 from tests.architecture.source import imports, modules
 
 _STORE = {
+    "cli/bench/command.py": "measures bare SQL, and removes the schema of the benchmark",
+    "cli/bench/figures.py": "reads the samples of sessions",
+    "cli/bench/measure.py": "measures bare SQL, and samples sessions",
     "cli/health.py": "names the version of the schema",
     "cli/loading.py": "names the database in use",
     "cli/migrate.py": "prints the SQL of migrations, and the newest version",
