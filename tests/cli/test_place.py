@@ -49,6 +49,8 @@ READS = {
     "health": ["health"],
     "worker-list": ["worker-list"],
 }
+OWN_SCHEMA = {"bench": ["bench", "--jobs", "100", "--seconds", "0.2"]}
+"""Commands that take no `--schema`: test_bench.py has what they say."""
 WITHOUT_A_DATABASE = {"init", "config", "worker"}
 """`worker` makes an embedded server; the others ask no database."""
 
@@ -68,7 +70,9 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_b2_every_command_is_in_one_of_the_lists() -> None:
-    listed = {words.partition(" --")[0] for words in (*CHANGES, *READS)} | WITHOUT_A_DATABASE
+    listed = {
+        words.partition(" --")[0] for words in (*CHANGES, *READS, *OWN_SCHEMA)
+    } | WITHOUT_A_DATABASE
     context = click.Context(root)
     there: set[str] = set()
     for name in COMMANDS:
@@ -95,7 +99,7 @@ def test_b2_a_command_that_changes_something_names_the_database(
 
 
 def test_b2_no_command_makes_an_embedded_database(nowhere: Path) -> None:
-    for command in (CHANGES | READS).values():
+    for command in (CHANGES | READS | OWN_SCHEMA).values():
         said = _run(*command)
         assert said.exit_code == 2, (command, said.output)
         for word in ("DATABASE_URL", "--dsn", "start a worker"):

@@ -68,8 +68,12 @@ _COMMANDS: dict[str, tuple[set[str], Words]] = {
     "schedule run": (_OPERATORS, lambda s: (s.schedule(),)),
     "errors": (_READERS, _given(Stage.failed)),
     "health": (_READERS, lambda _: ()),
+    "bench": (_OWNER, lambda _: ("--jobs", 100, "--seconds", 0.2)),
     "config": (_ALL, lambda _: ()),
 }
+
+
+_REFUSALS = {"migrate": "migrate as the owner", "bench": "may not create a schema"}
 
 
 def _leaves(group: click.Group, *path: str) -> Iterator[str]:
@@ -121,12 +125,12 @@ def test_g16_a_command_does_what_the_role_may_and_nothing_beyond_it(
     stage: Stage, name: str
 ) -> None:
     allowed, words = _COMMANDS[name]
-    place = [] if name == "init" else ["--schema", stage.schema]
+    place = [] if name in ("init", "bench") else ["--schema", stage.schema]
     for kind in (*KINDS, STRANGER):
         told, before = [*map(str, words(stage))], stage.contents()
         serving = name == "worker" and kind in allowed
         drain = _drain_when_there(stage) if serving else None
-        dsn = place and ["--dsn", stage.logins[kind]]
+        dsn = [] if name == "init" else ["--dsn", stage.logins[kind]]
         arguments = [*name.split(), *told, *place, *dsn]
         sys.modules.pop("tests.roles.app", None)  # a command's app is its own
         result = click.testing.CliRunner().invoke(root, arguments)
@@ -138,8 +142,6 @@ def test_g16_a_command_does_what_the_role_may_and_nothing_beyond_it(
             assert result.exit_code in (OK, FAILED if name == "health" else OK), said
             continue
         assert result.exit_code == UNREACHABLE, said
-        wanted = (
-            "migrate as the owner" if name == "migrate" else "needs (the role|one of the roles)"
-        )
+        wanted = _REFUSALS.get(name, "needs (the role|one of the roles)")
         assert re.search(wanted, " ".join(result.output.split())), said
         assert stage.contents() == before, f"{kind} was refused, and changed something"

@@ -23,6 +23,7 @@ COMMANDS = {
     "schedule": "headway.cli.schedule.commands:schedule",
     "errors": "headway.cli.errors:errors",
     "health": "headway.cli.health:health",
+    "bench": "headway.cli.bench.command:bench",
     "config": "headway.cli.config:config",
 }
 """In the order of `headway --help`. A module is imported when its command is used."""

@@ -1,9 +1,10 @@
-"""The person at the terminal: confirmation and progress of commands that change many jobs."""
+"""The person at the terminal: confirmation and progress of commands that take a while."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import click
 
@@ -29,6 +30,21 @@ def confirm(verb: str, done: str, total: int, *, as_json: bool) -> None:
         raise CommandFailed(f"not {done}")
 
 
+@contextmanager
+def progress_bar(
+    words: str, total: float, *, quiet: bool
+) -> Generator[Callable[[float, str], None]]:
+    """Show a progress bar on a terminal. Yield a function that takes how much is done, and new words."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    screen = Console(stderr=True)
+    visible = screen.is_terminal and not quiet
+    with Progress(console=screen, transient=True, disable=not visible) as progress:
+        bar = progress.add_task(words, total=total)
+        yield lambda done, now: progress.update(bar, completed=done, description=now)
+
+
 def with_progress(
     change: Callable[[Callable[[int], None]], int], done: str, total: int, *, quiet: bool
 ) -> int:
@@ -36,11 +52,5 @@ def with_progress(
 
     `change` gets a function to call with the number of jobs done so far.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    screen = Console(stderr=True)
-    visible = screen.is_terminal and not quiet
-    with Progress(console=screen, transient=True, disable=not visible) as progress:
-        bar = progress.add_task(done, total=total)
-        return change(lambda so_far: progress.update(bar, completed=so_far))
+    with progress_bar(done, total, quiet=quiet) as tell:
+        return change(lambda so_far: tell(so_far, done))

@@ -14,6 +14,12 @@ from datetime import UTC, datetime, timedelta
 monotonic = time.monotonic
 """Seconds that never go back, for durations within this process."""
 
+process_cpu = time.process_time
+"""Seconds of CPU that this process has used, all its threads together."""
+
+thread_cpu = time.thread_time
+"""Seconds of CPU that the calling thread has used."""
+
 
 def unix_milliseconds() -> int:
     """Return wall-clock milliseconds, for the time part of an id."""
