@@ -211,7 +211,8 @@ class Headway:
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
             task = Task[..., Any](
-                self._session, define_task(function, options, lambda: self.retention)
+                self._session,
+                define_task(function, options, lambda: self.retention, self._session.around),
             )
             self._registry.add(task.name, task, options.get("schedule"))
             return task

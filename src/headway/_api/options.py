@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol, TypedDict, get_args
 
+from headway.core.around import Around
 from headway.core.batch import Batch
 from headway.core.config import DEFAULT_QUEUE, STOP_GRACE, Keep, Retention, keep_seconds
 from headway.core.definition import Definition, ExecutorKind, Steps
@@ -106,7 +107,10 @@ def check_options(kind: type, given: Mapping[str, Any], what: str) -> None:
 
 
 def define_task(
-    function: Callable[..., Any], options: Mapping[str, Any], retention: Callable[[], Retention]
+    function: Callable[..., Any],
+    options: Mapping[str, Any],
+    retention: Callable[[], Retention],
+    around: Sequence[Around] = (),
 ) -> Definition:
     """The definition of a task."""
     check_options(BatchTaskOptions, options, "a task")
@@ -118,6 +122,7 @@ def define_task(
         name=options.get("name") or function.__name__,
         function=function,
         batch=batch,
+        around=around,
         **_shared(function, options),
         **endings(options, retention),
     )
@@ -127,7 +132,7 @@ def define_task(
 
 def define_step(
     steps: Steps, flow: Mapping[str, Any], function: Callable[..., Any], options: Mapping[str, Any],
-    retention: Callable[[], Retention],
+    retention: Callable[[], Retention], around: Sequence[Around] = (),
 ) -> Definition:  # fmt: skip
     """The definition of a step; `flow` are the options of its flow."""
     check_options(StepOptions, options, f"a step of {steps.flow}")
@@ -140,6 +145,7 @@ def define_step(
         step=options.get("name") or function.__name__,
         flow=steps,
         own=frozenset(options) - {"name"},
+        around=around,
         **_shared(function, {**kept, **options, "retry": retry}),
         **endings(flow, retention),
     )

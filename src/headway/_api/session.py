@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from headway import embedded
 from headway._api.ready_jobs import Arrivals, ThreadArrivals
+from headway.core.around import Around
 from headway.core.clock import Clock
 from headway.core.definition import Definition
 from headway.engine import logs
@@ -104,6 +105,8 @@ class Session:
         """The tasks and flows of the app, by name."""
         self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """Replacements for functions given to `Depends`."""
+        self.around: list[Around] = []
+        """What runs around each attempt of the app's jobs."""
         self.clock = Clock()
 
     def definition(self, task: str, step: str) -> Definition:

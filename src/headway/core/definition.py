@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
 from headway.core import batch, codec, keys
+from headway.core.around import Around
 from headway.core.batch import Batch
 from headway.core.config import STOP_GRACE, Retention, check_priority
 from headway.core.constraints import check_default, check_storable, stored_type
@@ -62,6 +63,8 @@ class Definition:
     stop_grace: Any = STOP_GRACE
     batch: Batch | None = None
     """Set if the handler takes a list, with one item for each job, and returns a list."""
+    around: Sequence[Around] = field(default=(), repr=False, compare=False)
+    """The app's own list, which may still grow."""
 
     def __post_init__(self) -> None:
         check_name(self.name, "flow name" if self.flow else "task name")

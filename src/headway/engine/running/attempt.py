@@ -12,6 +12,7 @@ from headway.core import codec, failure
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Moved, Outcome, Returned
+from headway.engine.running.around import entered, surrounded
 from headway.engine.running.batches import Batches
 from headway.engine.running.child import Prepare
 from headway.engine.running.contexts import context_of
@@ -161,7 +162,7 @@ class Handlers:
         definition = running.definition
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
-        if not definition.dependencies:
+        if not definition.dependencies and not definition.around:
             return await self._handler([running], arguments)
         return await self._injected([running], arguments, lambda: self._context(running))
 
@@ -180,9 +181,10 @@ class Handlers:
         arguments: dict[str, Any],
         context: Callable[[], Context],
     ) -> Any:
-        wanted = together[0].definition.dependencies
-        async with AsyncExitStack() as stack:
-            arguments |= await self._injector.resolve(wanted, stack, context)
+        definition = together[0].definition
+        wanted, around = definition.dependencies, definition.around
+        async with entered(around), AsyncExitStack() as stack:
+            arguments |= await self._injector.resolve(wanted, stack, context, around)
             return await self._handler(together, arguments)
 
     def _handler(self, together: Sequence[RunningJob], arguments: dict[str, Any]) -> Awaitable[Any]:
@@ -190,7 +192,8 @@ class Handlers:
         definition = together[0].definition
         if definition.executor == "async":
             return definition.function(**arguments)  # type: ignore[no-any-return]
-        return self._threads.call(definition.function, arguments, partial(_grace, together))
+        function = surrounded(definition.function, definition.around)
+        return self._threads.call(function, arguments, partial(_grace, together))
 
     def _prepare(self, running: RunningJob) -> None:
         """Set the timeout and the policy: the step's own, else the job's, else the task's."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
+from headway.core.around import Around
 from headway.core.context import Context
 from headway.core.depends import Dependency
 from headway.core.injection import Injected, injected, name_of
+from headway.engine.running.around import surrounded
 from headway.engine.running.threads import carried
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
@@ -33,11 +35,15 @@ class Injector:
         wanted: Mapping[str, Dependency],
         stack: AsyncExitStack,
         context: Callable[[], Context],
+        around: Sequence[Around] = (),
     ) -> dict[str, Any]:
-        """Return the value of each dependency in `wanted`. `stack` closes those of the job."""
+        """Return the value of each dependency in `wanted`. `stack` closes those of the job.
+
+        `around` is entered around plain functions, but not around those of the worker.
+        """
         made: dict[Callable[..., Any], Any] = {}
         return {
-            name: await self._value(dependency, stack, context, made)
+            name: await self._value(dependency, stack, context, made, around)
             for name, dependency in wanted.items()
         }
 
@@ -47,6 +53,7 @@ class Injector:
         stack: AsyncExitStack,
         context: Callable[[], Context],
         made: dict[Callable[..., Any], Any],
+        around: Sequence[Around],
     ) -> Any:
         provider = self._overrides.get(dependency.provider, dependency.provider)
         if dependency.scope == "worker":
@@ -54,12 +61,12 @@ class Injector:
         if provider not in made:
             wanted = self._injected(provider)
             arguments: dict[str, Any] = {
-                name: await self._value(inner, stack, context, made)
+                name: await self._value(inner, stack, context, made, around)
                 for name, inner in wanted.dependencies.items()
             }
             if wanted.context is not None:
                 arguments[wanted.context] = context()
-            made[provider] = await _enter(provider, arguments, stack)
+            made[provider] = await _enter(provider, arguments, stack, around)
         return made[provider]
 
     async def _once_per_worker(self, provider: Callable[..., Any]) -> Any:
@@ -95,7 +102,10 @@ class Injector:
 
 
 async def _enter(
-    provider: Callable[..., Any], arguments: dict[str, Any], stack: AsyncExitStack
+    provider: Callable[..., Any],
+    arguments: dict[str, Any],
+    stack: AsyncExitStack,
+    around: Sequence[Around] = (),
 ) -> Any:
     if inspect.isasyncgenfunction(provider):
         return await stack.enter_async_context(asynccontextmanager(provider)(**arguments))
@@ -104,14 +114,14 @@ async def _enter(
     # Plain code may block the loop, so it runs in a thread.
     if inspect.isgeneratorfunction(provider):
         manager = contextmanager(provider)(**arguments)
-        value = await asyncio.to_thread(carried, manager.__enter__)
-        stack.push_async_exit(_leaving(manager))
+        value = await asyncio.to_thread(carried, surrounded(manager.__enter__, around))
+        stack.push_async_exit(_leaving(surrounded(manager.__exit__, around)))
         return value
-    return await asyncio.to_thread(carried, provider, **arguments)
+    return await asyncio.to_thread(carried, surrounded(provider, around), **arguments)
 
 
-def _leaving(manager: Any) -> Any:
+def _leaving(exit_: Callable[..., Any]) -> Any:
     async def leave(*error: Any) -> Any:
-        return await asyncio.to_thread(carried, manager.__exit__, *error)
+        return await asyncio.to_thread(carried, exit_, *error)
 
     return leave

@@ -51,7 +51,12 @@ def serve(pipe: Connection, worker: HandlerEnvironment) -> None:
     multiprocessing.current_process().daemon = False
 
     def run(request: Request, definition: Definition, say: Say) -> None:
-        loop.run(_run(worker, request, definition, say))
+        if definition.executor != "process":
+            loop.run(_run(worker, request, definition, say))
+            return
+        # This is already a separate process.
+        outcome = call(definition, request, worker.max_result, say)
+        say(Message(reply=reply_of(outcome, definition.retry)))
 
     attend(pipe, worker.prepare, run)
 
@@ -76,19 +81,7 @@ async def _run(
         stop=_leave_to_the_worker,
         note=note,
     )
-    running = RunningJob(request.claim, definition, monotonic())
-    outcome: Outcome | SettledInTransaction
-    if definition.executor == "process":
-        # This is already a separate process.
-        outcome = await call(
-            definition,
-            request.claim,
-            request.timeout,
-            worker.max_result,
-            lambda progress: note(request.claim, progress),
-        )
-    else:
-        outcome = await handlers.outcome(running)
+    outcome = await handlers.outcome(RunningJob(request.claim, definition, monotonic()))
     say(Message(reply=reply_of(outcome, definition.retry)))
     # The job is not charged for anything from here on: a worker also closes dependencies later.
     try:
