@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -25,19 +26,44 @@ from headway.settings.layers import Settings, load
 _ATTRIBUTE = "hw"
 
 
+@dataclass(frozen=True)
+class Program:
+    """The program that the command line is a part of, such as Django's `manage.py`."""
+
+    app: str
+    """Where its app is: `module:attribute`."""
+    start: list[str]
+    """The words that start its command line."""
+    arguments: list[str]
+    """The words that follow them now."""
+
+
 CONNECT_TIMEOUT = 2.0
 """Seconds to try to reach the server: a person waits at the terminal."""
 
 
+def program() -> Program:
+    """Return the program that this command line is, or is a part of."""
+    context = click.get_current_context(silent=True)
+    found = None if context is None else context.find_root().obj
+    if isinstance(found, Program):
+        return found
+    return Program("", [sys.executable, "-m", "headway"], sys.argv[1:])
+
+
 def app_for(spec: str | None, *, dsn: str | None, schema: str | None) -> Headway:
-    """Return the app at `module:attribute`, or one without tasks if there is no spec."""
-    if spec is None:
+    """Return the app at `module:attribute`, or one without tasks if there is none."""
+    spec = spec or program().app
+    if not spec:
         return plain_app(dsn, schema)
     return _careful(load_app(spec, dsn=dsn, schema=schema))
 
 
 def plain_app(dsn: str | None, schema: str | None) -> Headway:
     """Return an app without tasks and with one connection, on the given or configured database."""
+    if program().app and dsn is None:
+        own = load_app(program().app, schema=schema)
+        dsn, schema = own.dsn, own.schema
     hw = Headway(pool_size=1)
     session_of(hw).patience = CONNECT_TIMEOUT
     session_of(hw).redirect(dsn=dsn, schema=schema)
@@ -46,7 +72,8 @@ def plain_app(dsn: str | None, schema: str | None) -> Headway:
 
 def read_settings(spec: str | None, *, dsn: str | None, schema: str | None) -> Settings:
     """Return all settings, those of the app's code included, without connecting."""
-    if spec is None:
+    spec = spec or program().app
+    if not spec:
         hw = Headway()
         session_of(hw).redirect(dsn=dsn, schema=schema)
     else:

@@ -1,4 +1,4 @@
-"""What an app runs around each attempt of its jobs: for example, to close connections of a framework.
+"""Code that an app runs around each attempt of its jobs: for example, to close a framework's connections.
 
 An app has one list of these (`Session.around`), and every definition of the app refers to it. So the list
 also reaches handlers in threads, in child processes and in batches.
