@@ -220,6 +220,8 @@ class Session:
 
     def redirect(self, *, dsn: str | None = None, schema: str | None = None) -> None:
         """Uses another database or schema than the app was made with; before anything is opened."""
+        if dsn is None and schema is None:
+            return
         if "target" in self.__dict__ or self._server is not None:
             raise ConfigError("the app is in use already; say where the database is before that")
         self._command_line |= layers.on_command_line({"--dsn": dsn, "--schema": schema})

@@ -18,8 +18,9 @@ from typing import Any
 from weakref import WeakSet
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
-from django import db
 from django.core.cache import close_caches
+
+from django import db
 
 
 class ConnectionsOfJobs:
