@@ -62,7 +62,8 @@ def app_for(spec: str | None, *, dsn: str | None, schema: str | None) -> Headway
 def plain_app(dsn: str | None, schema: str | None) -> Headway:
     """Return an app without tasks and with one connection, on the given or configured database."""
     if program().app and dsn is None:
-        own = load_app(program().app, schema=schema)
+        own = _found(program().app)
+        session_of(own).redirect(schema=schema)
         dsn, schema = own.dsn, own.schema
     hw = Headway(pool_size=1)
     session_of(hw).patience = CONNECT_TIMEOUT
@@ -110,17 +111,24 @@ def _say_embedded(place: DatabasePlace, data: Path) -> None:
 
 def load_app(spec: str, *, dsn: str | None = None, schema: str | None = None) -> Headway:
     """Return the app at `module:attribute`, moved to the database and schema if given."""
-    module, _, attribute = spec.partition(":")
+    module = spec.partition(":")[0]
     if module.endswith(".py") or "/" in module:
         name = ".".join(Path(module).with_suffix("").parts)
         raise ConfigError(f"{spec!r} is a path; give the module instead: {name}:{_ATTRIBUTE}")
     if dsn is not None:
         # Processes of the app import it again and read this.
         os.environ["HEADWAY_DATABASE_URL"] = dsn
-    app = _attribute(_module(module), attribute or _ATTRIBUTE)
+    app = _found(spec)
     session_of(app).redirect(dsn=dsn, schema=schema)
-    session_of(app).load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
+    if session_of(app).load_again is None or dsn is not None or schema is not None:
+        session_of(app).load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
     return app
+
+
+def _found(spec: str) -> Headway:
+    """Return the app at `module:attribute` as it is."""
+    module, _, attribute = spec.partition(":")
+    return _attribute(_module(module), attribute or _ATTRIBUTE)
 
 
 def _module(name: str) -> object:

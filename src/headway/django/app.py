@@ -8,12 +8,14 @@
 # pyright: basic, reportMissingTypeStubs=false
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
+from django.db import connections
 
 from headway.app import Headway, session_of
 from headway.core.config import DEFAULT_SCHEMA
@@ -48,7 +50,7 @@ def _app() -> Headway:
         raise ConfigError(f"HEADWAY in Django's settings: {error}") from None
     session = session_of(app)
     session.find_dsn = lambda: dsn_of(alias)
-    session.load_again = loaded
+    session.load_again = _InChild()
     session.around.append(ConnectionsOfJobs())
     return app
 
@@ -58,6 +60,27 @@ def loaded() -> Headway:
     if not apps.ready:
         importlib.import_module("django").setup()
     return hw
+
+
+class _InChild:
+    """Loads the app in a child process. A test's database has another name than the settings say."""
+
+    def __call__(self) -> Headway:
+        return loaded()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        databases = connections.settings
+        return _loader, ({alias: databases[alias]["NAME"] for alias in databases},)
+
+
+def _loader(names: Mapping[str, Any]) -> Callable[[], Headway]:
+    return functools.partial(_load_in_child, names)
+
+
+def _load_in_child(names: Mapping[str, Any]) -> Headway:
+    for alias, name in names.items():
+        connections.settings[alias]["NAME"] = name
+    return loaded()
 
 
 def schema() -> str:

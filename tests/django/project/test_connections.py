@@ -18,7 +18,9 @@ async def _terminate(pid: int) -> bool:
     """End a connection, as a restart of the server does. Return whether it was open."""
     async with await psycopg.AsyncConnection.connect(hw.dsn, autocommit=True) as conn:
         ended = await conn.execute(
-            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where pid = %s", [pid]
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+            " where pid = %s and datname = current_database()",
+            [pid],
         )
         return bool(await ended.fetchall())
 
