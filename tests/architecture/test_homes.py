@@ -133,6 +133,7 @@ _START_TASKS = {
     "engine/running/batches.py",  # a call for several jobs
     "engine/supervisor.py",  # a worker process
     "engine/worker.py",  # its own end, which a cancellation must not cut short
+    "fastapi.py",  # the worker inside a server
 }
 
 
