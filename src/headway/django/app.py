@@ -69,7 +69,7 @@ class _InChild:
         return loaded()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        databases = connections.settings
+        databases: Any = connections.settings
         return _loader, ({alias: databases[alias]["NAME"] for alias in databases},)
 
 
@@ -78,8 +78,9 @@ def _loader(names: Mapping[str, Any]) -> Callable[[], Headway]:
 
 
 def _load_in_child(names: Mapping[str, Any]) -> Headway:
+    databases: Any = connections.settings
     for alias, name in names.items():
-        connections.settings[alias]["NAME"] = name
+        databases[alias]["NAME"] = name
     return loaded()
 
 

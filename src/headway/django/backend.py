@@ -74,8 +74,9 @@ class HeadwayBackend(backends.BaseTaskBackend):
     def get_result(self, result_id: str) -> Any:
         """Return a job as it is stored now, also one of the current transaction."""
         # Tasks are defined, and so this module is imported, before models can be.
-        from headway.django.models import StoredJob as model
+        from headway.django.models import StoredJob
 
+        model: Any = StoredJob
         try:
             job = model.objects.using(database()).get(pk=result_id)
             return result_of(self._task_of(job), job)
