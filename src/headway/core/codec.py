@@ -36,7 +36,7 @@ def _to_builtin(value: Any) -> Any:
 
 def _hint(value: Any) -> str:
     """Return the hint for a row of an ORM, recognised without importing one."""
-    kind: Any = type(value)
+    kind: Any = value.__class__
     if hasattr(kind, "_meta") and hasattr(value, "pk"):
         return "; pass its primary key (.pk), and load it in the task"
     if hasattr(kind, "__mapper__"):
