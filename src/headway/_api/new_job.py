@@ -179,7 +179,7 @@ def plain_shape(definition: Definition, options: Options) -> PlainShape | None:
     queue: str = _chosen("queue", definition, options)
     if not (queue.isascii() and definition.name.isascii() and definition.step.isascii()):
         return None
-    retry: Retry = _chosen("retry", definition, options)
+    retry = as_retry(_chosen("retry", definition, options), over=definition.retry)
     priority: int = _chosen("priority", definition, options)
     return PlainShape(queue, definition.name, definition.step, priority, retry.max_attempts)
 
