@@ -204,13 +204,13 @@ def test_a_wait_is_forgotten_after_a_day(store: Store) -> None:
     assert store.count("awaited") == 0
 
 
-def test_the_fleet_shows_who_lives_and_who_sweeps(store: Store) -> None:
+def test_the_fleet_shows_which_workers_live_and_which_one_leads(store: Store) -> None:
     alive, lost = store.register(lease=100), store.register(lease=10)
     _beat(store, alive, 100)
     store.advance(20)
     shown = {row.id: row for row in store.run(inspect.workers(store.now))}
-    assert (shown[alive].alive, shown[alive].sweeps, shown[alive].silent_for) == (True, True, 20.0)
-    assert (shown[lost].alive, shown[lost].sweeps, shown[lost].silent_for) == (False, False, 20.0)
+    assert (shown[alive].alive, shown[alive].leader, shown[alive].silent_for) == (True, True, 20.0)
+    assert (shown[lost].alive, shown[lost].leader, shown[lost].silent_for) == (False, False, 20.0)
     assert shown[alive].queues == ["q"]
     assert shown[alive].tasks == ["resize"]
 
