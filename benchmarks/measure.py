@@ -150,7 +150,7 @@ class Meter:
 def cpu_of(pid: int) -> float | None:
     """Microseconds of CPU that a process has used; none if it is not there.
 
-    By the scheduler's books, to the nanosecond, where the kernel keeps them; else in ticks.
+    Read from the scheduler's counters, in nanoseconds, if the kernel has them; else in ticks.
     """
     threads = Path(f"/proc/{pid}/task")
     try:

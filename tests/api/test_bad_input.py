@@ -1,4 +1,4 @@
-"""What cannot be right is refused at the call, before the database is touched, with words that help."""
+"""Wrong input is refused at the call, before the database is used, with an error that helps."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Tasks for worker processes. What must happen in order is told by files."""
+"""Tasks for worker processes. Files tell them what must happen first."""
 
 from __future__ import annotations
 

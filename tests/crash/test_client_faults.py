@@ -1,4 +1,4 @@
-"""What callers see when the server is silent or away: an answer, or an error, in bounded time."""
+"""Callers get an answer or an error in bounded time when the server is silent or away."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def value(outcome: Outcome | SettledInTransaction) -> Any:
 
 
 def comparable(outcome: Outcome | SettledInTransaction, definition: Definition) -> ChildReply:
-    """What two runs of the same handler have in common."""
+    """Return the part of an outcome that two runs of the same handler have in common."""
     reply = reply_of(outcome, definition.retry)
     if reply.error is not None:
         kept = {name: reply.error.get(name) for name in ("type", "message", "chain")}

@@ -1,4 +1,4 @@
-"""What a worker finds out about its lease and about the jobs that run there, and who may tell it."""
+"""The heartbeat: a worker learns about its lease and its running jobs, from the database alone."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ async def test_g15_a_flood_of_lanes_does_not_become_a_flood_of_questions(
 
 
 def test_g15_a_room_for_jobs_that_nobody_knows_is_looked_for_once() -> None:
-    """Ids are collected up to a bound; beyond it one scan of all lines is owed."""
+    """Ids are collected up to a bound; beyond it one scan of all lines is due."""
     from headway.core.clock import Clock
     from headway.engine.claiming.planner import ClaimPlanner
     from headway.engine.keys.admission import KeyAdmission

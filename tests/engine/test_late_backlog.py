@@ -1,4 +1,4 @@
-"""What a cursor has passed: it committed late, or its queue was paused meanwhile.
+"""Jobs that a cursor is past: they committed late, or their queue was paused meanwhile.
 
 The planner's decisions are pure but for the time, which these tests turn by hand.
 """
@@ -41,7 +41,7 @@ class Ready:
 
 
 class World:
-    """The table of ready jobs, and one worker that claims from it as the exchange does.
+    """The table of ready jobs, and one worker that claims from it as the job loop does.
 
     A claim takes `slow` seconds of a clock that nothing else moves; a job is done with the next claim.
     """

@@ -1,4 +1,4 @@
-"""What a worker asks for: lanes that may have something, in one claim, and nothing of the others."""
+"""The planner: one claim asks the lanes that may have jobs, and no others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Desk:
         return plan
 
     def take(self, plan: ClaimPlan) -> list[Claim]:
-        """What such a claim finds: by queue, by line, behind cursors, within limits."""
+        """Return what such a claim finds: by queue, by line, after cursors, within limits."""
         taken: list[Claim] = []
         for share in plan.shares:
             left = share.most
@@ -284,6 +284,6 @@ def test_g12_a_lane_above_is_asked_although_nobody_has_spoken_of_it_yet() -> Non
     desk.turn()
     desk.planner.hint(desk.add("a", 5, priority=0))
     desk.turn()
-    desk.add("a", priority=9)  # and nobody says so
+    desk.add("a", priority=9)  # without a notification
     assert [claim.priority for claim in desk.turn()] == [9]
     assert [claim.priority for claim in desk.turn()] == [0]

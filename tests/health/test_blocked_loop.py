@@ -19,7 +19,7 @@ ONCE = Retry(max_attempts=1)
 
 @pytest.fixture
 def blocked(caplog: pytest.LogCaptureFixture) -> Callable[[], list[logging.LogRecord]]:
-    """What the log says of a blocked loop, so far."""
+    """Return the lines of the log about a blocked loop, so far."""
     caplog.set_level(logging.INFO, "headway.worker")
     return lambda: [r for r in caplog.records if hasattr(r, "blocked_for")]
 

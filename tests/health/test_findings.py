@@ -1,4 +1,4 @@
-"""What follows from what a worker knows of itself. Pure."""
+"""The findings that follow from what a worker knows about itself. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What systemd is told, heard on a socket such as it gives."""
+"""The messages to systemd, received on a socket like its own."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_a_cancelled_holder_frees_its_room_once(store: Store, every: Every) -> N
         return [line.cancels(holder), line.settles(line.running[0])]
 
     def after(_: object) -> None:
-        line.admit()  # 'room' was rung
+        line.admit()  # 'room' was notified
         assert line.holding == line.blocked[1:]
 
     every.order(setup, after, line.within_the_limit)

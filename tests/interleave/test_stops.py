@@ -100,7 +100,7 @@ def test_r3_progress_of_a_batch_and_the_end_of_the_batch(store: Store, every: Ev
 def test_r9_two_workers_settle_and_mark_what_runs_under_a_new_limit(
     store: Store, every: Every, kind: Kind, whose: str
 ) -> None:
-    """In one transaction each, as the exchange does."""
+    """In one transaction each, as the job loop does."""
     claims: list[Claim] = []
 
     def setup() -> list[list[Step]]:

@@ -1,6 +1,6 @@
-"""While a worker has more to claim than slots, it admits in parallel with its exchange.
+"""While a worker has more to claim than slots, it admits in parallel with its job loop.
 
-What lets in the next of a line waits for the key's lock, which these tests hold. Polls are an hour away.
+Admitting the next of a line waits for the key's lock, which these tests hold. Polls are an hour away.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Busy:
     async def begin(
         self, db: psycopg.Connection[Any], locks: Locks, start: Any, keys: str
     ) -> list[Job[None]]:
-        """Returns when only those are left who are next of these keys, and the locks are in their way."""
+        """Return when only the next jobs of these keys are left, and the locks are in their way."""
         keyed = await self.enqueue(keys)
         self.start(start)
         await self.until_running(db, len(keys))
@@ -112,7 +112,7 @@ async def test_the_rest_goes_on_while_the_next_of_a_line_is_let_in(
 async def test_nobody_passes_a_key_that_is_being_handed_on(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
-    """There is nothing more to claim when the other one's room is freed; still it stands behind."""
+    """There is nothing more to claim when the other key is freed; it still comes after the first."""
     busy = Busy(hw)
     first, second = await busy.enqueue("km")
     busy.start(start)
@@ -158,7 +158,7 @@ async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
 async def test_a_worker_that_stops_hands_on_what_it_had_not_come_to(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
-    """The room of one key while that of the other was being handed on."""
+    """One key is freed while the worker admits under the other."""
     busy = Busy(hw)
     jobs = await busy.begin(db, locks, start, "km")
     busy.running.worker.stop()

@@ -72,7 +72,7 @@ class Start(NamedTuple):
 
 
 class Record:
-    """What was started and ended under the test's schema."""
+    """Jobs that started and ended under the test's schema."""
 
     def __init__(self, db: psycopg.Connection[Any], schema: str) -> None:
         self._db, self._schema = db, schema

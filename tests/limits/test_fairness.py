@@ -1,4 +1,4 @@
-"""Fairness: in the order of starts, nobody who waits is passed by more than may run at once."""
+"""Fairness: in the order of starts, a waiting job is overtaken by at most as many as may run at once."""
 
 from __future__ import annotations
 

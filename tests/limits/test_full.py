@@ -99,7 +99,7 @@ async def test_a_full_limit_makes_nobody_spin(hw: Headway, start: Start, record:
 async def test_room_freed_in_one_worker_is_used_by_another(
     hw: Headway, start: Start, record: Record
 ) -> None:
-    """The one who frees it cannot: it has no slot, or no such task. It says so."""
+    """The worker that frees it cannot: it has no slot, or no such task. It notifies the others."""
     first, second = asyncio.Event(), asyncio.Event()
 
     @hw.task(queue="a", limit=Limit(concurrency=1))

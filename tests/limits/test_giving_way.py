@@ -1,4 +1,4 @@
-"""A pause of a queue or task holds up nobody else: others of the same keys go on."""
+"""A pause of a queue or task holds up no other job: others of the same keys go on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def task(hw: Headway, request: pytest.FixtureRequest) -> Any:
 async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
     hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
 ) -> None:
-    """No poll for an hour: they are told."""
+    """They do not poll for an hour: they are notified."""
     start(queues={"open": 1}, poll="1h", poll_alone="1h")
     shut = [await task.using(queue="bulk").enqueue() for _ in range(3)]
     ready = "select count(*) = 1 from job where state = 'r'"

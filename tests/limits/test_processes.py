@@ -1,6 +1,6 @@
 """Limits of every kind across four processes that are killed and replaced: never over, never stuck below.
 
-What ran is read from the record that the database made in the claims' own transactions.
+The runs are read from the record that the database made in the claims' own transactions.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Start = Callable[..., Running]
 
 
 def round_trips(worker: Worker) -> int:
-    """What this worker has asked of the database about jobs."""
+    """The statements about jobs that this worker has sent."""
     return worker._job_loop.connection.round_trips  # pyright: ignore[reportPrivateUsage]
 
 
@@ -69,7 +69,7 @@ async def test_each_key_starts_at_its_own_rate(
 async def test_a_key_starts_no_more_than_its_rate_after_it_was_held_up(
     hw: Headway, start: Start, record: Record, db: psycopg.Connection[Any], held_up: str
 ) -> None:
-    """What could not start meanwhile has taken no token: it does not start all at once."""
+    """Jobs that could not start meanwhile took no token: they do not start all at once."""
     gate = asyncio.Event()
 
     @hw.task(queue="q", priority=1)

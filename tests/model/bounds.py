@@ -1,4 +1,4 @@
-"""What pauses and limits promise, checked from what the database says. The model has no part in it.
+"""The promises of pauses and limits, checked against the database. The model has no part in it.
 
 A limit that is lowered stops nobody, so what is checked is that nothing grows beyond what is said now.
 """
@@ -20,7 +20,7 @@ _FREES_ROOM = {"cancel", "expire", "purge", "rescue"}
 
 
 class _Numbers(NamedTuple):
-    """What is said of those under a limit or key. `most` is none for any number."""
+    """The jobs under a limit or key. `most` is None for any number."""
 
     most: int | None
     rate: float | None = None
@@ -112,7 +112,7 @@ class Bounds:
         for row in seen.live.values():
             numbers = _numbers(seen, row)
             if numbers.rate and numbers.burst:
-                # What was ready when the rate was set, or its burst lowered, is beyond it until it runs.
+                # Jobs that were ready when the rate was set, or lowered, exceed it until they run.
                 beyond = [_beyond(numbers, row["key"], then, now) for then in (before, seen)]
                 assert beyond[1] <= max(0, beyond[0]) + _SLACK, "ready without a token"
 

@@ -1,4 +1,4 @@
-"""What people and the code say while the fleet works: pauses, limits, purges; and the fleet's sweeps."""
+"""Commands of people and the code while the fleet works: pauses, limits, purges; and the sweeps."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Controlled(Machine):
 
     @rule(queue=st.sampled_from(QUEUES))
     def transfer(self, queue: str) -> None:
-        """What waits in a queue goes to the other one."""
+        """Waiting jobs of a queue go to the other one."""
         (to,) = (other for other in QUEUES if other != queue)
         parked = self.model.parked(queue)
         change = bulk.transfer(self.target, queue, to, None, self.now)

@@ -1,4 +1,4 @@
-"""What people and the code say of queues, tasks and keys, in plain Python: pauses, limits and tokens."""
+"""The controls of queues, tasks and keys in plain Python: pauses, limits and tokens."""
 
 from __future__ import annotations
 

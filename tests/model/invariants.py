@@ -96,7 +96,7 @@ def handler(row: Row) -> str:
 
 
 def _spent(controls: list[Row], buckets: list[Row], starts: list[Row]) -> dict[str, datetime]:
-    """What was added up, and one start after another that was not yet."""
+    """Return the sum in the bucket, with each start that it does not contain yet."""
     rates = {row["rated_in"]: row["rate"] for row in controls if row["kind"] == "keys"}
     found = {
         row["key"]: row["spent_until"]

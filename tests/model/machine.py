@@ -1,4 +1,4 @@
-"""What a fleet and its users may do, in any order."""
+"""The commands of a fleet and its users, in any order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNIQUE = ("u1", "u2")
 
 
 def moved(step: str, delay: float, line: Line, queue: str = "a", priority: int = 0) -> Moved:
-    """What a flow's step comes to that goes on to another, or to itself."""
+    """Draw the outcome of a step that moves its flow to another step, or to itself."""
     line_of = {"key": line.key, "key_limit": line.limit, "ordered": line.ordered}
     return Moved(Advance(step, b'{"at": 1}', delay, queue, priority, 2, **line_of))
 
@@ -202,7 +202,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.pair.current)
     @rule(data=st.data(), ends=st.lists(ends_of, min_size=1, max_size=4))
     def settle(self, data: st.DataObject, ends: list[End]) -> None:
-        """What was claimed last of some jobs, in one batch; others may have them by now."""
+        """Draw the newest claims of some jobs, as one batch. Others may have the jobs by now."""
         ids = sorted(self.pair.current)
         picked = data.draw(st.lists(st.sampled_from(ids), min_size=1, unique=True))
         claims = [self.pair.current[job_id] for job_id in picked]

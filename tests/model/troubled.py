@@ -1,4 +1,4 @@
-"""What goes wrong: lost workers, rows that somebody has locked, replies that were lost."""
+"""Faults: lost workers, rows that somebody has locked, replies that were lost."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ async def test_what_lay_in_the_consumer_for_half_its_lease_is_extended_before_it
 
 
 def _claimed(pulled: Any) -> Any:
-    """What a consumer has claimed and not handed out."""
+    """Return the jobs that a consumer has claimed and not yielded."""
     return pulled.ag_frame.f_locals["claimed"]
 
 

@@ -105,7 +105,7 @@ async def test_room_under_a_key_goes_to_who_waits_for_it_elsewhere(
     await eventually(lambda: _listens(hand))
     other = echo.using(concurrency_key="another", queue="elsewhere")
     assert await (await other.enqueue(3)).result(timeout=DEADLINE) == 3
-    # It has the duty, and has looked at every line that it was told of: now it waits to be told.
+    # It is the leader, and has scanned every line that it was notified of: now it waits.
     admitter = running.worker._upkeep.maintenance.admitter  # pyright: ignore[reportPrivateUsage]
     await eventually(lambda: not admitter._scan_due)  # pyright: ignore[reportPrivateUsage]
     assert hand.state(behind.id) == "blocked"
@@ -124,7 +124,7 @@ def _listens(hand: Hand) -> bool:
 
 
 async def test_what_is_enqueued_meanwhile_stays(hw: Headway, echo, hand: Hand) -> None:
-    """Who makes jobs as fast as they are purged does not keep it going."""
+    """A producer that makes jobs as fast as they are purged does not keep it going."""
     await echo.enqueue_many({"n": n} for n in range(2_500))
     late = []
 

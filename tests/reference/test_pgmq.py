@@ -1,4 +1,4 @@
-"""What no other folder proves of pgmq's behaviours (Q) and defects (QD)."""
+"""The behaviours (Q) and defects (QD) of pgmq that no other folder proves."""
 
 from __future__ import annotations
 

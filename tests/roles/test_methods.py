@@ -87,7 +87,7 @@ def _failed(stage: Stage) -> dict[str, Any]:
     return {"task": "greet", "since": f"{int(bool(stage.failed()))}h"}
 
 
-# Who may, and how it is called. Of a method and its `_sync` twin only the first is named.
+# The roles that may, and how it is called. Of a method and its `_sync` twin only the first is named.
 _METHODS: dict[str, tuple[set[str], Make]] = {
     "Headway.close": (_ALL, _hw()),
     "Headway.enqueue": (_PRODUCERS, _hw("greet")),

@@ -110,7 +110,7 @@ def _take_key(
 
 
 def _waiting(db: psycopg.Connection[Any], schema: str) -> list[tuple[str, int, list[int]]]:
-    """Who is in the middle of a firing and cannot go on: its process, the server's, whom it waits for."""
+    """Return the worker that is stuck in a firing: its process, the server's, its blockers."""
     return db.execute(
         """select application_name, pid, pg_blocking_pids(pid) from pg_stat_activity
            where wait_event_type = 'Lock' and starts_with(query, %s) and datname = current_database()""",
@@ -122,7 +122,7 @@ def _waiting(db: psycopg.Connection[Any], schema: str) -> list[tuple[str, int, l
 async def test_a_firer_that_was_stopped_past_its_lease_fires_nothing_twice(
     worker: Spawn, db: psycopg.Connection[Any], proxy: Proxy, schema: str, every_second: str
 ) -> None:
-    """What it was about to fire reaches the server when others have fired it and its job has ended."""
+    """Its statement reaches the server when others have fired the occurrence and its job has ended."""
     late = worker(dsn=proxy.dsn)
     await eventually(lambda: ended(db, every_second))
     held = proxy.hold_request(opening(FIRE, schema))

@@ -1,4 +1,4 @@
-"""What was missed while no worker was there: skipped, made up for once, or all of it."""
+"""Occurrences that were missed while no worker ran: skipped, made up for once, or all made up for."""
 
 from __future__ import annotations
 

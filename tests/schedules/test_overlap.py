@@ -1,4 +1,4 @@
-"""What happens while the job before has not ended: another one, none, or one that waits behind it."""
+"""An occurrence while the previous job has not ended: another job, none, or one that runs after it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def test_pausing_again_keeps_since_when(hw: Headway, travel: Travel, decla
 
 
 async def test_resuming_goes_on_from_now(hw: Headway, travel: Travel, declared: str) -> None:
-    """What fell into the pause is not made up for, whatever `catch_up` says."""
+    """Occurrences during the pause are not made up for, whatever `catch_up` says."""
     await hw.schedules.pause(declared)
     travel.to("15:30")
     assert await hw.schedules.resume(declared) is True

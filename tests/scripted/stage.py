@@ -111,7 +111,7 @@ class Stage:
             calm = 0 if ready or self.wire.busy else calm + 1
 
     async def handle(self, ctx: Context) -> None:
-        """What every handler does: it is noted, and ends when the driver says so. Meanwhile the worker
+        """The body of every handler: it is noted, and ends when the driver decides. Meanwhile the worker
         beats, and looks whether the claim still holds."""
         job = str(ctx.job_id)
         claim = self.worker._running.executor.running[job].claim

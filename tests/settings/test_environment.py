@@ -1,4 +1,4 @@
-"""Variables: those of the process, those of .env, and those that are none of ours."""
+"""Variables: those of the process, those of .env, and those of other programs."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 @dataclass
 class Ledger:
-    """What the soak itself knows; the counts compare the database with it."""
+    """The facts that the soak itself knows. The counts compare the database with them."""
 
     log: Path
     seed: int
@@ -34,7 +34,7 @@ class Ledger:
     late: set[UUID] = field(default_factory=set)
     """Jobs of a day to come, to be cancelled before the end."""
     wrong: list[str] = field(default_factory=list)
-    """What was seen to be wrong while it ran."""
+    """Violations that were seen while it ran."""
     exits: list[tuple[int, int, str, float]] = field(default_factory=list)
     """Ends of workers: process, exit code, what the soak had done to it, and when."""
     pauses: list[tuple[int, float, float]] = field(default_factory=list)

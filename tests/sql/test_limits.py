@@ -24,7 +24,7 @@ def _control(hand: Hand, name: str) -> dict[str, Any]:
 
 
 def _declare(hand: Hand, kind: str, name: str, **numbers: Any) -> None:
-    """What a worker would have declared."""
+    """Declare limits as a worker does."""
     columns = ", ".join(numbers)
     marks = ", ".join(["%s"] * len(numbers))
     query = (

@@ -16,7 +16,7 @@ _Refused = psycopg.errors.InvalidParameterValue
 
 @pytest.fixture
 def declared(hand: Hand) -> None:
-    """What a worker says of a task of each kind."""
+    """The declarations of a worker, for a task of each kind."""
     hw = Headway(hand.dsn, schema=hand.schema)
 
     @hw.task(unique=lambda n: str(n))

@@ -31,7 +31,7 @@ from headway.store.statements import (
 from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 
-# What `headway job enqueue` leaves open.
+# The options that `headway job enqueue` leaves open.
 _OPTIONS: dict[str, Any] = dict.fromkeys(
     ("queue", "delay", "at", "priority", "ttl", "headers", "concurrency_key", "limit", "ordered")
 ) | {"unique_key": None, "on_taken": "skip", "limit_key": None, "no_keys": False}

@@ -102,7 +102,7 @@ def ask(
 
 
 def shares(asks: Sequence[Asked], room: int = 100) -> list[Share]:
-    """What is asked, by queue and in the order given; at most `room` of each queue."""
+    """Return shares of a claim, by queue and in the given order; at most `room` of each queue."""
     found: dict[str, Share] = {}
     for queue, one in asks:
         found.setdefault(queue, Share(queue, room, [])).lines.append(one)
@@ -210,7 +210,7 @@ class Store:
             return self.run(jobs.admit(self.target, wanted, self.now)).count
 
     def declare(self, name: str = TASK, **fields: Any) -> None:
-        """What a worker would have declared of a task."""
+        """Declare a task as a worker does."""
         given: dict[str, Any] = {"queue": "q", "priority": 0, "max_attempts": 3}
         given |= {"keep_succeeded": "7 days", "keep_failed": "30 days"} | fields
         columns = sql.SQL(", ").join(map(sql.Identifier, given))

@@ -14,7 +14,7 @@ from tests.store.store import Store, ask, engine_connection, new_job
 
 
 def _holding(store: Store) -> list[UUID]:
-    """Who has room, in the order in which they got it."""
+    """Return the jobs that have room, in the order in which they got it."""
     return [row["id"] for row in store.rows("select id from job where holds order by seq")]
 
 
@@ -272,7 +272,7 @@ def test_who_takes_room_away_from_a_waiting_job_says_so(store: Store) -> None:
 
 @pytest.mark.parametrize("end", ["cancel", "expire"])
 def test_who_takes_a_job_out_of_an_ordered_line_says_so(store: Store, end: str) -> None:
-    """It may have been the first, locked at the moment when room was to be handed on: nobody passed
+    """It may have been the first, locked at the moment of admission: none overtook
     it, and nobody else would look again."""
     job_id = store.enqueue(key="k", ordered=True, ttl=5.0)
     store.advance(5)

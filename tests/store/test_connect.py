@@ -102,7 +102,7 @@ async def test_a_link_says_that_its_connection_broke_and_makes_a_new_one(store: 
 
 
 async def test_a_link_that_was_interrupted_starts_over(store: Store) -> None:
-    """What the server made of it is not known: the next call must not read its answer."""
+    """The fate of the statement is unknown: the next call must not read its answer."""
     link = EngineConnection(store.target.named("a link"))
     store.enqueue()
     with store.eyes.transaction():

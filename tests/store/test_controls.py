@@ -1,4 +1,4 @@
-"""What people say of queues, tasks and keys, as statements: pauses and limits."""
+"""The statements of people about queues, tasks and keys: pauses and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from an end: how long a job is kept, the queue of the dead, the task that is called."""
+"""The consequences of an end: how long a job is kept, its dead letter, the task that is called."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ _COLLATIONS = {
     "pg_c_utf8": "locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'",
     "pg_unicode_fast": "locale_provider builtin builtin_locale 'PG_UNICODE_FAST' locale 'C'",
 }
-"""What makes a database of a collation, by its name in pg_collation."""
+"""Options that make a database of a collation, by its name in pg_collation."""
 
 
 async def test_s32_any_collation_that_the_server_has_runs_jobs(dsn: str, database: Make) -> None:

@@ -1,4 +1,4 @@
-"""expire.sql: a waiting job whose time to live passed ends, and says so."""
+"""expire.sql: a waiting job whose time to live has passed ends with an error that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people look at: one job's story, pages of jobs, queues (store/statements/inspect.py)."""
+"""Reads for people: one job's story, pages of jobs, queues (store/statements/inspect.py)."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_jobs_lie_by_the_day_until_which_they_are_kept(store: Store) -> None:
 def test_a_day_is_dropped_when_it_has_passed(store: Store) -> None:
     _sweep(store)
     _end_one_each(store)
-    # What ended at noon is kept for 7 days; the day that is in ends half a day later.
+    # Jobs that ended at noon are kept for 7 days; that day ends half a day later.
     store.advance(12 * 3600 + 7 * _DAY - 1)
     assert _sweep(store)[1] == 0
     store.advance(1)

@@ -1,4 +1,4 @@
-"""Who was let in and cannot run, as its queue or task is shut, does not hold up others of its key."""
+"""An admitted job whose queue or task is paused does not hold up others of its key."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_room_that_is_handed_on_passes_by_who_cannot_run(store: Store, worker: i
     able = store.enqueue(key="k", queue="open")
     store.pause("q")
     store.settle(running, "succeed")
-    with store.conn.transaction():  # as the exchange does
+    with store.conn.transaction():  # as the job loop does
         store.run(jobs.lock_keys(["k"]))
         assert store.run(jobs.admit(store.target, ["k"], store.now)).count == 1
     assert _states(store, *shut, able) == ["blocked"] * 3 + ["ready"]

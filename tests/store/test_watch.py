@@ -1,4 +1,4 @@
-"""Reads and notes of a worker besides its moves: progress, held, orphans, lanes, idle, outcome."""
+"""Reads and writes of a worker other than its moves: progress, held, orphans, lanes, idle, outcome."""
 
 from __future__ import annotations
 

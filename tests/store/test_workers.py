@@ -1,4 +1,4 @@
-"""Registering, heartbeats, the duty, retiring and forgetting (store/statements/fleet.py)."""
+"""Registering, heartbeats, the leader, retiring and cleaning up (store/statements/fleet.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import DEADLINE
 
 
 def _beat(store: Store, worker: int, lease: float = 30) -> bool | None:
-    """Whether the duty is this worker's; none if the heartbeat came too late."""
+    """Return whether this worker is the leader. None if the heartbeat came too late."""
     beat = store.run(fleet.heartbeat(worker, lease, store.now))
     return None if beat is None else beat.leads
 
@@ -86,7 +86,7 @@ def test_the_duty_passes_on_when_its_holder_is_lost(store: Store) -> None:
     assert _beat(store, second, 300) is False
     store.advance(0.1)
     assert _beat(store, second, 300) is True
-    assert _beat(store, first) is None, "it comes back too late, and not to the duty either"
+    assert _beat(store, first) is None, "it comes back too late, and is not the leader either"
     assert store.one("select worker_id from leader")["worker_id"] == second
 
 
