@@ -55,7 +55,7 @@ def test_b3_a_connection_to_another_database_is_refused_with_both_names(
     assert made == (0,)
 
 
-def test_b3_a_producer_who_may_only_enqueue_is_told_the_same(
+def test_b3_a_producer_that_may_only_enqueue_gets_the_same_error(
     elsewhere: str, dsn: str, schema: str, db: psycopg.Connection[Any]
 ) -> None:
     """The comparison needs no rights."""

@@ -196,7 +196,7 @@ def test_the_rules_agree_on_what_the_newest_is(spec: str, step: int) -> None:
 # -- jitter ---------------------------------------------------------------------------------------
 
 
-def test_jitter_is_the_same_whoever_computes_it() -> None:
+def test_jitter_is_the_same_in_every_process() -> None:
     here, there = NOON, NOON.astimezone(ZoneInfo("Asia/Kathmandu"))
     assert jittered("nightly", here, 600) == jittered("nightly", there, 600)
     assert jittered("nightly", here, 600) == at("12:01:08.436086"), "in every version"

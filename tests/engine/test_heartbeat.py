@@ -9,7 +9,7 @@ from headway import Headway
 from tests.support import Running, eventually
 
 
-async def test_h5_one_look_tells_of_a_cancel_where_nobody_listens(
+async def test_h5_one_heartbeat_finds_a_cancel_without_notifications(
     hw: Headway, start: Callable[..., Running]
 ) -> None:
     """Also of a job that began after the look before it: a third of the lease, not two."""

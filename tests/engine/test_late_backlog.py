@@ -140,7 +140,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
     yield worlds
 
 
-def test_a_backlog_found_behind_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
+def test_a_backlog_found_before_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
     planner = _planner({"default": 1}, ["t"], {}, batch=10)
     world = World(planner, [Ready(1000)], free=10, slow=1.0)
     clock.append(world)

@@ -164,7 +164,7 @@ def test_a_batch_bounds_what_a_queue_is_asked_for_at_once() -> None:
     assert _asked(desk.plan()) == {"a": 20, "own": 20}
 
 
-def test_strict_asks_one_queue_at_a_time_and_dedicated_ones_beside_it() -> None:
+def test_strict_asks_one_queue_at_a_time_and_dedicated_ones_as_well() -> None:
     desk = Desk({"first": 1, "second": 1}, dedicated={"own": 2}, strict=True, free=5)
     desk.add("second", 5)
     desk.add("first", 7)
@@ -186,7 +186,7 @@ def test_what_is_said_while_a_claim_is_under_way_is_not_forgotten() -> None:
     assert len(desk.turn()) == 1
 
 
-def test_what_committed_late_behind_the_cursor_is_found_by_a_look() -> None:
+def test_jobs_that_committed_late_before_the_cursor_are_found_by_a_scan() -> None:
     desk = Desk({"a": 1})
     late = _claim("a", 0, "task")  # has its place, but is not there yet
     desk.add("a", 3)
@@ -276,7 +276,7 @@ def test_a_handler_with_few_slots_is_asked_for_in_each_of_its_queues_by_turns(
     assert ran[:12].count("short") == 5, ran
 
 
-def test_g12_a_lane_above_is_asked_although_nobody_has_spoken_of_it_yet() -> None:
+def test_g12_a_higher_lane_is_asked_without_a_hint() -> None:
     """A job that has just become ready there goes first, whether or not its hint has arrived."""
     desk = Desk({"a": 1}, free=1)
     desk.scan()

@@ -48,7 +48,7 @@ async def test_an_input_that_cannot_be_stored_fails_the_step_with_that_error(
         assert db.execute("select task from jobs").fetchall() == [("flow",)]
 
 
-async def test_a_good_flow_beside_a_bad_one_goes_on(hw) -> None:
+async def test_a_good_flow_next_to_a_bad_one_goes_on(hw) -> None:
     flow = hw.flow("flow")
 
     @flow.step

@@ -64,9 +64,9 @@ def test_there_are_commands_for_systemd_containers_and_kubernetes() -> None:
 def test_the_time_before_a_kill_is_the_grace_and_what_comes_after_it() -> None:
     (unit,) = _blocks("ini")
     deployment = _blocks("yaml")[0]
-    for text, patience in ((unit, "TimeoutStopSec"), (deployment, "terminationGracePeriodSeconds")):
+    for text, option in ((unit, "TimeoutStopSec"), (deployment, "terminationGracePeriodSeconds")):
         (written,) = re.findall(r"--grace,? (\w+)", text)
-        assert _number(text, patience) >= seconds(written) + _SETTLING
+        assert _number(text, option) >= seconds(written) + _SETTLING
 
 
 def test_the_watchdog_is_more_patient_than_the_lease() -> None:

@@ -84,7 +84,7 @@ def _occurrences(store: Store) -> list[str]:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("firers", [2, 3])
-def test_of_those_who_fire_at_once_one_makes_the_job(
+def test_of_several_firings_at_once_one_makes_the_job(
     store: Store, every: Every, firers: int, end: str
 ) -> None:
     def setup() -> list[list[Step]]:

@@ -170,7 +170,7 @@ def test_a_job_that_is_cancelled_while_it_goes_on_ends_as_cancelled(
     assert every.order(setup, after) == 90
 
 
-def test_two_who_cancel_the_same_jobs_in_two_orders(store: Store, every: Every) -> None:
+def test_two_cancels_of_the_same_jobs_in_two_orders(store: Store, every: Every) -> None:
     ids: list[str] = []
 
     def setup() -> list[list[Step]]:

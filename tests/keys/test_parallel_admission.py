@@ -100,7 +100,7 @@ class Busy:
         return [next_one for _, next_one in keyed]
 
 
-async def test_the_rest_goes_on_while_the_next_of_a_line_is_let_in(
+async def test_other_jobs_go_on_while_the_next_of_a_line_is_admitted(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     (job,) = await Busy(hw).begin(db, locks, start, "k")
@@ -109,7 +109,7 @@ async def test_the_rest_goes_on_while_the_next_of_a_line_is_let_in(
     await job.result(timeout=DEADLINE)
 
 
-async def test_nobody_passes_a_key_that_is_being_handed_on(
+async def test_keys_are_admitted_under_in_the_order_in_which_they_were_freed(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     """There is nothing more to claim when the other key is freed; it still comes after the first."""
@@ -129,7 +129,7 @@ async def test_nobody_passes_a_key_that_is_being_handed_on(
         await job.result(timeout=DEADLINE)
 
 
-async def test_a_connection_that_is_lost_while_it_hands_on_loses_no_room(
+async def test_a_connection_that_is_lost_while_admitting_loses_no_room(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     (job,) = await Busy(hw).begin(db, locks, start, "k")
@@ -138,7 +138,7 @@ async def test_a_connection_that_is_lost_while_it_hands_on_loses_no_room(
     await job.result(timeout=DEADLINE)
 
 
-async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
+async def test_the_job_loop_admits_if_the_parallel_admitter_cannot(
     hw: Headway, start, db: psycopg.Connection[Any], schema: str
 ) -> None:
     busy = Busy(hw)
@@ -155,7 +155,7 @@ async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
         await next_one.result(timeout=DEADLINE)
 
 
-async def test_a_worker_that_stops_hands_on_what_it_had_not_come_to(
+async def test_a_worker_that_stops_admits_under_its_last_keys(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     """One key is freed while the worker admits under the other."""
@@ -171,7 +171,7 @@ async def test_a_worker_that_stops_hands_on_what_it_had_not_come_to(
         await job.result(timeout=DEADLINE)
 
 
-async def test_room_that_a_killed_worker_had_not_handed_on_is_found(
+async def test_keys_that_a_killed_worker_freed_are_found(
     hw: Headway, told: Told, spawn_worker, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     register(hw)

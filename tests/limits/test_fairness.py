@@ -134,7 +134,7 @@ async def test_keys_with_a_rate_take_turns_as_well(
     assert jobs["work/b"] < jobs["work/a"], "a short line ends before a long one"
 
 
-async def test_a_task_with_a_limit_has_its_turn_beside_those_without(
+async def test_a_task_with_a_limit_has_its_turn_among_those_without(
     hw: Headway, record: Record
 ) -> None:
     """In one lane. It once waited until nothing else was left."""

@@ -154,7 +154,7 @@ async def test_a_worker_that_stops_gives_its_room_to_the_others(
     assert record.over() == []
 
 
-async def test_a_consumer_in_sql_counts_beside_the_workers(
+async def test_a_consumer_in_sql_counts_as_workers_do(
     hw: Headway, start: Start, record: Record, hand: Hand
 ) -> None:
     """While its transaction is open nobody else has the limit. They do their other work."""

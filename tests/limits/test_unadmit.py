@@ -38,7 +38,7 @@ def task(hw: Headway, request: pytest.FixtureRequest) -> Any:
     return work
 
 
-async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
+async def test_a_job_admitted_before_a_pause_gives_its_room_back_and_runs_after_it(
     hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
 ) -> None:
     """They do not poll for an hour: they are notified."""
@@ -60,7 +60,7 @@ async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
         assert await job.result(timeout=DEADLINE) == "done"
 
 
-async def test_what_was_passed_by_is_let_in_when_the_pause_ends_by_itself(
+async def test_skipped_jobs_are_admitted_when_the_pause_ends_by_itself(
     hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
 ) -> None:
     start(queues={"*": 1}, poll="1h", poll_alone="1h")
@@ -72,7 +72,7 @@ async def test_what_was_passed_by_is_let_in_when_the_pause_ends_by_itself(
         assert await job.result(timeout=DEADLINE) == "done"
 
 
-async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
+async def test_a_pause_that_ends_in_the_middle_of_a_scan_is_not_slept_over(
     hw: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hw.migrate()
@@ -99,7 +99,7 @@ async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
     assert rest == 0, "the next look is due"
 
 
-async def test_until_idle_runs_who_can(hw: Headway, task: Any) -> None:
+async def test_until_idle_runs_the_jobs_that_can_run(hw: Headway, task: Any) -> None:
     shut = await task.using(queue="bulk").enqueue()
     await hw.run_until_idle(queues={"elsewhere": 1})  # lets it in, and serves it not
     assert (await shut.status()).state in ("ready", "blocked")

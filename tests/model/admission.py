@@ -10,7 +10,7 @@ from tests.model.job import Job
 from tests.model.model import Model
 
 
-def give_way(model: Model, keys: Iterable[str]) -> int:
+def unadmit(model: Model, keys: Iterable[str]) -> int:
     """A ready job that cannot run gives its room to the jobs of its key that can."""
     back = [
         job

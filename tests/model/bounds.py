@@ -51,7 +51,7 @@ class Bounds:
         if command == "admit":
             self.let_in(seen, now)
         if command in _FREES_ROOM:
-            self.rung(before, seen, command, heard)
+            self.check_hints(before, seen, command, heard)
         if _said(before, now) != _said(seen, now) and command not in ("claim", "settle"):
             assert "control" in heard, f"{command} changed what is said, and told nobody"
         self.before = seen
@@ -128,7 +128,9 @@ class Bounds:
                 room &= _beyond(numbers, key, seen, now) + 1 <= _SLACK
             assert not room or seen.paused("key", key, now), "I9: there was room, and one waits"
 
-    def rung(self, before: Snapshot, seen: Snapshot, command: str, heard: Collection[str]) -> None:
+    def check_hints(
+        self, before: Snapshot, seen: Snapshot, command: str, heard: Collection[str]
+    ) -> None:
         """A session that frees room notifies those that wait for it."""
         for key in seen.lines():
             if seen.holding(key) < before.holding(key):

@@ -191,10 +191,10 @@ class Controlled(Machine):
     def transfer(self, queue: str) -> None:
         """Waiting jobs of a queue go to the other one."""
         (to,) = (other for other in QUEUES if other != queue)
-        parked = self.model.parked(queue)
+        waiting = self.model.waiting_in(queue)
         change = bulk.transfer(self.target, queue, to, None, self.now)
         assert self._play("transfer", change) == self.model.transfer(queue, to)
-        self.pair.adopt_order([job for job in parked if job.state is State.READY])
+        self.pair.adopt_order([job for job in waiting if job.state is State.READY])
 
     def _play(self, command: str, change: bulk.Change) -> int:
         script = bulk.throughout(change)
@@ -213,10 +213,10 @@ class Controlled(Machine):
         self.pair.run("tally", counts.tally(most, self.now))
 
     @rule()
-    def forget(self) -> None:
+    def clean_up(self) -> None:
         """Buckets that are full say nothing, and there was nobody who ran under a limit and did not
         count: who claims and who sets one do not meet here."""
-        self.pair.forget()
+        self.pair.clean_up()
         assert self.pair.run("mark", controls.mark_limited()) == 0
 
 

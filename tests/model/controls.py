@@ -87,7 +87,7 @@ class Controls:
             self._drop_bare(name)
         return was
 
-    def forget(self, now: datetime) -> None:
+    def clean_up(self, now: datetime) -> None:
         """Pauses that are over, of what nothing else is said."""
         for name, row in list(self.rows.items()):
             if row.paused and not self.paused(name, now):

@@ -232,8 +232,8 @@ class Invariants:
             elif row["state"] in (State.READY, State.RUNNING):
                 assert row["holds"], "I9: it could run without room"
             else:
-                parked = row["state"] is State.SCHEDULED and row["ordered"]
-                assert parked or not row["holds"], "I9: it waits and keeps room from others"
+                keeps_room = row["state"] is State.SCHEDULED and row["ordered"]
+                assert keeps_room or not row["holds"], "I9: it waits and keeps room from others"
 
     def unique(self, seen: Snapshot) -> None:
         having = [

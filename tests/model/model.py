@@ -271,9 +271,9 @@ class Model:
             self._end(job, State.EXPIRED)
         return len(old)
 
-    def forget(self) -> None:
+    def clean_up(self) -> None:
         """Requests to stop jobs that have ended, and ids that were kept for a while."""
-        self.controls.forget(self.now)
+        self.controls.clean_up(self.now)
         self.asked -= {job_id for job_id in self.asked if self.jobs[job_id].state.finished}
         for job_id in [id_ for id_, at in self.unkept.items() if at <= self.now - _UNKEPT_FOR]:
             del self.unkept[job_id]
@@ -295,19 +295,19 @@ class Model:
         return sorted(job_id for job_id in self.asked if self.jobs[job_id].waits)
 
     def purge(self, queue: str) -> int:
-        gone = self.parked(queue)
+        gone = self.waiting_in(queue)
         for job in gone:
             self._end(job, State.CANCELLED, answers=False)
         return len(gone)
 
     def transfer(self, queue: str, to: str) -> int:
         """A ready job goes to the tail. The comparison gives it its new place."""
-        moved = self.parked(queue)
+        moved = self.waiting_in(queue)
         for job in moved:
             job.lane = Lane(to, job.lane.priority)
         return len(moved)
 
-    def parked(self, queue: str) -> list[Job]:
+    def waiting_in(self, queue: str) -> list[Job]:
         return [job for job in self.jobs.values() if job.waits and job.lane.queue == queue]
 
     def _end(self, job: Job, state: State, *, answers: bool = True) -> None:

@@ -270,9 +270,9 @@ class Pair:
     def admit(self, keys: Collection[str]) -> None:
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys(keys))
-            gave_way = self.store.run(jobs.unadmit(keys, self.store.now))
+            given_up = self.store.run(jobs.unadmit(keys, self.store.now))
             admitted = self._admit(keys)
-        assert gave_way == admission.give_way(self.model, keys)
+        assert given_up == admission.unadmit(self.model, keys)
         assert admitted == admission.admit(self.model, keys)
 
     def admit_all(self) -> None:
@@ -286,10 +286,10 @@ class Pair:
         self.store.run(jobs.lock_keys(keys))
         return self.store.run(jobs.admit(self.store.target, keys, self.store.now)).count
 
-    def forget(self) -> None:
-        self.run("forget", fleet.clean_up(self.store.now))
+    def clean_up(self) -> None:
+        self.run("clean_up", fleet.clean_up(self.store.now))
         before = set(self.model.unkept)
-        self.model.forget()
+        self.model.clean_up()
         self.always.forgotten |= before - self.model.unkept.keys()
 
     def edit(self, job: Job, value: int) -> None:

@@ -70,7 +70,7 @@ async def test_a_running_job_is_not_touched_and_finishes(
     assert {(await job.status()).state for job in waiting} == {"cancelled"}
 
 
-async def test_who_awaits_a_result_is_told(hw: Headway, echo, hand: Hand) -> None:
+async def test_a_caller_that_awaits_a_result_is_notified(hw: Headway, echo, hand: Hand) -> None:
     jobs = await echo.enqueue_many({"n": n} for n in range(3))
     waiting = [asyncio.ensure_future(job.result(timeout=DEADLINE)) for job in jobs]
     await eventually(lambda: hand.value("select count(*) from awaited") == 3)
@@ -94,7 +94,7 @@ async def test_what_was_purged_is_kept_and_runs_when_it_is_retried(
     assert await job.result(timeout=DEADLINE) == 42
 
 
-async def test_room_under_a_key_goes_to_who_waits_for_it_elsewhere(
+async def test_room_under_a_key_goes_to_the_next_job_in_another_queue(
     hw: Headway, echo, hand: Hand, start: Callable[..., Running]
 ) -> None:
     """With a poll of an hour, somebody said so. Nobody serves the queue of the one who has it."""

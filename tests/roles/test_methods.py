@@ -269,7 +269,7 @@ async def test_g16_a_role_does_its_job_and_nothing_beyond_it(stage: Stage, name:
 
 
 @pytest.mark.parametrize("kind", ["reader", "operator"])
-async def test_a_reader_who_waits_is_told_of_the_end(stage: Stage, kind: str) -> None:
+async def test_a_reader_that_waits_is_notified_of_the_end(stage: Stage, kind: str) -> None:
     hw, queue = stage.app(kind), stage.busy_queue()
     (claimed,) = stage.hand.claim(queue)
     try:

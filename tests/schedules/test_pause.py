@@ -24,7 +24,7 @@ async def declared(hw: Headway, travel: Travel) -> str:
     return "report"
 
 
-async def test_a_paused_schedule_makes_nothing_and_says_who_and_why(
+async def test_a_paused_schedule_makes_nothing_and_shows_its_actor_and_reason(
     hw: Headway, travel: Travel, declared: str
 ) -> None:
     await hw.schedules.pause(declared, reason="holidays", actor="ada")

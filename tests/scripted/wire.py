@@ -116,10 +116,10 @@ class Wire:
                     return answers
                 return await self.aside(run_all(link, *statements))
 
-        async def commit(lent: AsyncHandlerTransaction) -> None:
-            end = lambda: lent._block.__aexit__(None, None, None)  # noqa: E731
+        async def commit(transaction: AsyncHandlerTransaction) -> None:
+            end = lambda: transaction._block.__aexit__(None, None, None)  # noqa: E731
             await self.send("commit", (), None, end, lost=_broken)
-            lent._done(lent.conn)
+            transaction._done(transaction.conn)
 
         patch.setattr(EngineConnection, "run_all", scripted)
         patch.setattr(EngineConnection, "cut", lambda link: self.cut(link))

@@ -46,7 +46,7 @@ def test_the_notation_says_of_every_queue_whether_it_has_slots_of_its_own(
     assert (worker.queues, worker.dedicated) == ({"mail": 1}, {"slow": 1})
 
 
-def test_slots_set_beside_the_notation_and_in_it_are_refused(project: Project) -> None:
+def test_slots_set_in_the_notation_and_apart_from_it_are_refused(project: Project) -> None:
     project.write("headway.toml", "[worker]\nqueues = ['a', 'b=2']\ndedicated = {c = 1}")
     assert "both set worker.dedicated; keep only one" in project.refusal()
 

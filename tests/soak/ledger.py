@@ -19,7 +19,7 @@ class Ledger:
     """Acknowledged jobs, with their task."""
     calls: dict[int, str] = field(default_factory=dict)
     """Every number that was ever given to a call, with its task, whether or not it made a job."""
-    borrowed: set[int] = field(default_factory=set)
+    in_transaction: set[int] = field(default_factory=set)
     """The numbers of calls in a transaction of the caller's, which may have been rolled back."""
     unkept: set[int] = field(default_factory=set)
     """The numbers of acknowledged calls whose jobs are not kept."""

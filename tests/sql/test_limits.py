@@ -108,7 +108,7 @@ def test_a_claim_takes_tokens_and_gives_them_back_when_it_is_rolled_back(hand: H
 
 
 def test_an_open_transaction_has_the_limit_and_holds_up_nobody(hand: Hand, other: Hand) -> None:
-    """Another consumer finds it shut, passes by, and is served from what has none."""
+    """Another consumer skips the shut limit, and gets jobs without one."""
     hand.call("set_limit", task="narrow", concurrency=5)
     for task in ("narrow", "narrow", "wide"):
         hand.enqueue(task)
@@ -285,7 +285,7 @@ def test_explain_says_that_nobody_has_declared_the_limits_it_waits_for(hand: Han
     assert "no worker has declared" not in hand.call("explain", made)
 
 
-def test_explain_says_who_paused_it(hand: Hand) -> None:
+def test_explain_names_the_actor_of_a_pause(hand: Hand) -> None:
     made = hand.enqueue(concurrency_key="acme")
     hand.sweep()
     hand.call("pause", key="acme", reason="too loud", by="ada")

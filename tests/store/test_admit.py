@@ -106,7 +106,7 @@ def test_keys_do_not_hold_each_other_up(store: Store) -> None:
     assert store.admit("b", "no such key") == 1
 
 
-def test_what_is_being_changed_is_passed_by_but_never_in_an_ordered_line(store: Store) -> None:
+def test_a_locked_job_is_skipped_but_never_in_an_ordered_line(store: Store) -> None:
     for ordered, admitted in ((False, 1), (True, 0)):
         store.clear()
         first = store.enqueue(key="k", ordered=ordered)
@@ -119,7 +119,7 @@ def test_what_is_being_changed_is_passed_by_but_never_in_an_ordered_line(store: 
         assert _holding(store) == ([first] if ordered else [second])
 
 
-def test_two_who_admit_at_the_same_time_do_not_give_the_same_room_twice(store: Store) -> None:
+def test_two_admissions_at_the_same_time_do_not_give_the_same_room_twice(store: Store) -> None:
     """The second waits for the first one's transaction, and counts what that did."""
     for _ in range(4):
         store.enqueue(key="k", key_limit=2)
@@ -157,7 +157,7 @@ def test_keys_of_another_schema_are_other_keys(store: Store) -> None:
         assert store.one(lock)["free"]
 
 
-def test_joined_names_the_lines_that_grew_behind_a_cursor(store: Store) -> None:
+def test_joined_names_the_lines_that_grew_after_a_cursor(store: Store) -> None:
     assert store.run(jobs.joined(0, 100)) == Joined([], None, 0)
     store.enqueue()
     ids = [store.enqueue(key=key) for key in ("a", "b", "a", "c")]

@@ -33,7 +33,7 @@ def test_a_pause_that_ended_by_itself_is_none(store: Store) -> None:
     assert store.pause("mail") == store.now, "a new one begins anew"
 
 
-def test_resuming_wakes_whoever_waits(store: Store) -> None:
+def test_resuming_notifies_those_that_wait(store: Store) -> None:
     queue = f"mail {uuid4()}"
     store.pause(queue)
     with store.listening() as heard:
@@ -219,7 +219,7 @@ def test_everyone_hears_of_a_change(store: Store) -> None:
         assert heard() == []
 
 
-def test_a_worker_that_starts_does_not_wait_for_who_holds_a_limit(
+def test_a_worker_that_starts_does_not_wait_for_the_holder_of_a_limit(
     store: Store, worker: int
 ) -> None:
     """A consumer in SQL may have it for as long as its transaction is open (G14)."""

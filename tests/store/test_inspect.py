@@ -49,7 +49,7 @@ def test_a_waiting_job_shows_what_was_asked_of_it(store: Store) -> None:
     )
 
 
-def test_a_running_job_shows_who_runs_it_and_how_far_it_is(store: Store, worker: int) -> None:
+def test_a_running_job_shows_its_worker_and_its_progress(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.run(jobs.progress([(claim, {"percent": 50, "message": "half"})]))
     store.cancel(claim.id)

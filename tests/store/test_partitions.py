@@ -214,7 +214,7 @@ def test_what_fell_into_the_net_is_deleted_when_its_time_is_over(store: Store) -
     assert store.count("attempt") == 0
 
 
-def test_two_who_look_after_partitions_do_not_wait_for_each_other(store: Store) -> None:
+def test_two_sweeps_of_partitions_do_not_wait_for_each_other(store: Store) -> None:
     with engine_connection(store.dsn) as conn, conn.transaction():
         first = store.run(fleet.partitions(store.now), conn)
         assert _sweep(store) == (0, 0), "someone is at it"

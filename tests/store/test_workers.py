@@ -109,7 +109,7 @@ def test_the_duty_is_free_when_its_holder_retires(store: Store) -> None:
     assert _beat(store, second) is True
 
 
-def test_retiring_takes_nobody_elses_duty(store: Store) -> None:
+def test_retiring_leaves_another_leader_alone(store: Store) -> None:
     first, second = store.register(), store.register()
     _beat(store, first)
     store.run(fleet.retire(second, store.now))

@@ -112,9 +112,9 @@ class Handlers:
         self, running: RunningJob, arguments: dict[str, Any]
     ) -> Outcome | SettledInTransaction:
         """Run the handler in a transaction that commits if, and only if, it succeeds."""
-        lent = await self._transactional.begin(sync=running.definition.executor == "thread")
+        transaction = await self._transactional.begin(sync=running.definition.executor == "thread")
         try:
-            self._context(running).lend(lent.conn)
+            self._context(running).attach(transaction.conn)
             _begin(running, self._owner)
             outcome = self._returned(running, await self._call(running, arguments))
             if not isinstance(outcome, Broke):
@@ -122,14 +122,14 @@ class Handlers:
                 running.settling = True
                 if running.timer is not None:
                     running.timer.cancel()
-                return await self._transactional.settle(lent, running.claim, outcome)
+                return await self._transactional.settle(transaction, running.claim, outcome)
         except Abandoned as error:
-            lent.abandon(error.done)
+            transaction.abandon(error.done)
             raise
         except BaseException:
-            await lent.rollback()
+            await transaction.rollback()
             raise
-        await lent.rollback()
+        await transaction.rollback()
         return outcome
 
     async def _settle_apart(
@@ -139,12 +139,12 @@ class Handlers:
 
         In a batch it would delay all other jobs. The job can be stopped until there is a connection.
         """
-        lent = await self._transactional.begin_apart()
+        transaction = await self._transactional.begin_apart()
         running.settling = True
         try:
-            return await self._transactional.settle(lent, running.claim, outcome)
+            return await self._transactional.settle(transaction, running.claim, outcome)
         except BaseException:
-            await lent.rollback()
+            await transaction.rollback()
             raise
 
     async def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Any:

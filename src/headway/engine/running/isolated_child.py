@@ -118,12 +118,12 @@ class _IsolatedSettler(TransactionalSettler):
 
     async def settle(
         self,
-        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        transaction: AsyncHandlerTransaction | SyncHandlerTransaction,
         claim: Claim,
         outcome: Returned | Moved,
     ) -> Outcome | SettledInTransaction:
         self._settling()
-        return await super().settle(lent, claim, outcome)
+        return await super().settle(transaction, claim, outcome)
 
 
 def _leave_to_the_worker(key: str) -> None:
