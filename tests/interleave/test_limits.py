@@ -235,7 +235,7 @@ def test_nothing_is_claimed_after_a_pause(store: Store, every: Every, kind: Cont
         assert store.admit("k") == 1
         pause = _alone(
             lambda: controls.pause(
-                store.target, kind, name, by="ada", reason=None, until=None, now=store.now
+                store.target, kind, name, actor="ada", reason=None, until=None, now=store.now
             )
         )
         return [pause, [begin, _stopped(limited), commit]]

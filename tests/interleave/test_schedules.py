@@ -148,7 +148,7 @@ def test_what_is_put_while_it_is_fired_loses_and_repeats_nothing(
 def test_who_fires_what_is_paused_or_removed_makes_nothing(store: Store, every: Every) -> None:
     def setup() -> list[list[Step]]:
         row = _make(store)
-        pause = schedules.pause("minutely", by="ada", reason=None, now=store.now)
+        pause = schedules.pause("minutely", actor="ada", reason=None, now=store.now)
         return [
             _alone(lambda: pause),
             _fires(store, row),

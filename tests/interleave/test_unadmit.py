@@ -25,7 +25,7 @@ def test_a_job_that_is_being_claimed_keeps_its_room(store: Store, every: Every, 
         return [does(lock, unadmit), admit, end]
 
     def pauses() -> Statement[Any]:
-        said: dict[str, Any] = {"by": None, "reason": None, "until": None, "now": store.now}
+        said: dict[str, Any] = {"actor": None, "reason": None, "until": None, "now": store.now}
         return controls.pause(store.target, "queue", "q", **said)
 
     def setup() -> list[list[Step]]:

@@ -111,7 +111,7 @@ class Controlled(Machine):
         since = self.pair.run(
             "pause",
             controls.pause(
-                self.target, kind, name[1], by="ada", reason=None, until=lasting, now=self.now
+                self.target, kind, name[1], actor="ada", reason=None, until=lasting, now=self.now
             ),
         )
         assert since <= self.now

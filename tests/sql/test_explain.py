@@ -175,7 +175,7 @@ def test_one_knows_the_task_and_another_serves_the_queue(hand: Hand) -> None:
 def test_the_queue_is_paused_by_someone_for_a_reason(hand: Hand) -> None:
     _worker(hand, queues=["mail"], tasks=["greet"])
     made = hand.enqueue(queue="mail")
-    hand.call("pause", "mail", "provider down", by="ada")
+    hand.call("pause", "mail", "provider down", actor="ada")
     assert _why(hand, made) == [
         "queue mail is paused by ada: provider down; `headway queue resume mail` opens it"
     ]

@@ -43,7 +43,7 @@ def test_a_limit_is_set_seen_and_taken_back(hand: Hand) -> None:
         1,
     )
     assert row["changed_by"] == hand.value("select current_user")
-    hand.call("set_limit", task="flow/step", rate="50/s", by="ada")
+    hand.call("set_limit", task="flow/step", rate="50/s", actor="ada")
     row = _control(hand, "flow/step")
     assert (row["kind"], row["concurrency"], row["rate_per_second"], row["burst"]) == (
         "task",
@@ -210,7 +210,7 @@ def test_each_key_has_its_tokens_where_no_worker_lives(hand: Hand) -> None:
 def test_pauses_of_a_task_and_of_a_key(hand: Hand) -> None:
     for task, key in (("a", None), ("b", "acme"), ("b", None)):
         hand.enqueue(task, concurrency_key=key)
-    assert hand.call("pause", task="a", reason="deploy", by="ada") is True
+    assert hand.call("pause", task="a", reason="deploy", actor="ada") is True
     assert hand.call("pause", key="acme", until="2100-01-01") is True
     assert hand.call("pause", task="a") is False, "it was paused already"
     hand.sweep()
@@ -288,8 +288,8 @@ def test_explain_says_that_nobody_has_declared_the_limits_it_waits_for(hand: Han
 def test_explain_names_the_actor_of_a_pause(hand: Hand) -> None:
     made = hand.enqueue(concurrency_key="acme")
     hand.sweep()
-    hand.call("pause", key="acme", reason="too loud", by="ada")
-    hand.call("pause", task="greet", by="bob")
+    hand.call("pause", key="acme", reason="too loud", actor="ada")
+    hand.call("pause", task="greet", actor="bob")
     said = hand.call("explain", made).splitlines()
     assert "key acme is paused by ada: too loud; `headway queue resume --key acme` opens it" in said
     assert "task greet is paused by bob; `headway queue resume --task greet` opens it" in said

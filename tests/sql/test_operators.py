@@ -98,7 +98,7 @@ def test_a_queue_is_paused_and_opened(hand: Hand) -> None:
     user = hand.value("select current_user")
     assert (paused["queue"], paused["paused"], paused["pause_reason"]) == ("mail", True, "deploy")
     assert paused["paused_by"] == user
-    assert hand.call("pause", "mail", "provider down", by="ada") is False
+    assert hand.call("pause", "mail", "provider down", actor="ada") is False
     again = hand.row("select * from queues")
     assert (again["pause_reason"], again["paused_by"]) == ("provider down", "ada")
     assert again["paused_at"] == paused["paused_at"]

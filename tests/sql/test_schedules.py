@@ -68,7 +68,7 @@ def test_a_schedule_is_paused_and_resumed(hand: Hand) -> None:
     row = hand.row("select * from schedules")
     assert (row["paused"], row["pause_reason"]) == (True, "holidays")
     assert row["paused_by"] == hand.value("select current_user")
-    assert hand.call("pause_schedule", "nightly", by="ada") is True
+    assert hand.call("pause_schedule", "nightly", actor="ada") is True
     assert hand.row("select * from schedules")["paused_by"] == "ada"
     assert hand.call("resume_schedule", "nightly") is True
     assert hand.call("resume_schedule", "nightly") is False

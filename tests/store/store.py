@@ -253,7 +253,7 @@ class Store:
         return again, len(rescued) - again
 
     def pause(self, name: str, kind: Controlled = "queue", **said: Any) -> datetime:
-        said = {"by": None, "reason": None, "until": None} | said
+        said = {"actor": None, "reason": None, "until": None} | said
         return self.run(controls.pause(self.target, kind, name, now=self.now, **said))
 
     def resume(self, name: str, kind: Controlled = "queue") -> bool:

@@ -15,9 +15,9 @@ from tests.store.store import NOW, TASK, Store, ask, engine_connection
 
 
 def test_pausing_again_keeps_since_when(store: Store) -> None:
-    assert store.pause("mail", by="ada", reason="provider down") == NOW
+    assert store.pause("mail", actor="ada", reason="provider down") == NOW
     store.advance(60)
-    assert store.pause("mail", by="bob", reason="still down", until=90.0) == NOW
+    assert store.pause("mail", actor="bob", reason="still down", until=90.0) == NOW
     (row,) = store.run(controls.read(store.now))
     assert (row.kind, row.name, row.paused, row.paused_for) == ("queue", "mail", True, 90.0)
     assert (row.paused_at, row.paused_by, row.pause_reason) == (NOW, "bob", "still down")

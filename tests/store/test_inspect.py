@@ -152,7 +152,7 @@ def test_queues_show_what_waits_and_for_how_long(store: Store, worker: int) -> N
     store.enqueue(queue="a")
     store.enqueue(queue="a", delay=60.0)
     store.held(worker, queue="b")
-    store.pause("c", by="ada", reason="why")
+    store.pause("c", actor="ada", reason="why")
     a, b, c = store.run(inspect.queues(store.now))
     assert (a.name, a.ready, a.scheduled, a.running, a.oldest_ready_age) == ("a", 2, 1, 0, 10.0)
     assert (b.name, b.ready, b.running, b.oldest_ready_age) == ("b", 0, 1, None)

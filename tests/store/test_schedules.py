@@ -103,7 +103,7 @@ def test_a_schedule_that_was_paused_or_removed_meanwhile_is_not_fired(store: Sto
     put(store, "a", "b")
     store.advance(3600)
     rows = {row.name: row for row in store.run(schedules.due(10, store.now)).rows}
-    store.run(schedules.pause("a", by="ada", reason=None, now=store.now))
+    store.run(schedules.pause("a", actor="ada", reason=None, now=store.now))
     store.run(schedules.remove("b"))
     assert store.run(fire(store, rows["a"], store.now)) is None
     assert store.run(fire(store, rows["b"], store.now)) is None
@@ -163,7 +163,7 @@ def test_what_is_due_is_read_with_how_long_it_is_until_the_next(store: Store) ->
     found = store.run(schedules.due(10, store.now))
     assert (found.now, found.next_due_in) == (NOW, 3600.0)
     assert [row.name for row in found.rows] == ["b"]
-    store.run(schedules.pause("a", by=None, reason=None, now=store.now))
+    store.run(schedules.pause("a", actor=None, reason=None, now=store.now))
     assert store.run(schedules.due(10, store.now)).next_due_in is None
     store.advance(3600)
     assert [row.name for row in store.run(schedules.due(10, store.now)).rows] == ["b"]
@@ -248,19 +248,19 @@ def test_resuming_says_what_it_found(store: Store) -> None:
     assert store.run(schedules.resume(store.target, "nightly", store.now)) is None
     put(store)
     assert store.run(schedules.resume(store.target, "nightly", store.now)) is False
-    store.run(schedules.pause("nightly", by="ada", reason="why", now=store.now))
+    store.run(schedules.pause("nightly", actor="ada", reason="why", now=store.now))
     store.advance(7200)
     with store.listening() as heard:
         assert store.run(schedules.resume(store.target, "nightly", store.now)) is True
         assert heard() == ["schedule"]
     assert kept(store)["done_until"] == store.now
-    assert store.run(schedules.pause("gone", by=None, reason=None, now=store.now)) is False
+    assert store.run(schedules.pause("gone", actor=None, reason=None, now=store.now)) is False
 
 
 def test_a_schedule_that_has_ended_stays_so_when_it_is_resumed(store: Store) -> None:
     put(store)
     store.eyes.execute("update schedule set next_at = null")
-    store.run(schedules.pause("nightly", by=None, reason=None, now=store.now))
+    store.run(schedules.pause("nightly", actor=None, reason=None, now=store.now))
     assert store.run(schedules.resume(store.target, "nightly", store.now)) is True
     assert kept(store)["next_at"] is None
 
