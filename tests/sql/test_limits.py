@@ -280,7 +280,7 @@ def test_explain_says_that_nobody_has_declared_the_limits_it_waits_for(hand: Han
         "values ('w', '1', 1, '[]', '[]', now(), now(), now() + interval '1 h')"
     )
     made = hand.enqueue("sync", limit_key="acme")
-    assert "no worker has declared its task yet" in hand.call("explain", made)
+    assert "which no worker has declared yet" in hand.call("explain", made)
     _declare(hand, "keys", "sync", concurrency=1)
     assert "no worker has declared" not in hand.call("explain", made)
 
