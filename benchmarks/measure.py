@@ -169,7 +169,7 @@ def cpu_of(pid: int) -> float | None:
 
 
 async def clean(hw: Headway) -> None:
-    """A schema that is up to date and has no jobs, and in which nothing is said of any."""
+    """A schema that is up to date and has neither jobs nor settings."""
     await hw.migrate()
     tables = "job, archive, attempt, unique_period, control, bucket, start, tally, total, census"
     schema = hw._session.target.schema

@@ -353,6 +353,6 @@ def test_i7_a_revived_job_is_the_one_that_ended(db: psycopg.Connection[Any]) -> 
     found = re.search(r"insert into {schema}\.job \((.*?)\)", _MOVES["moves/revive"], re.DOTALL)
     assert found
     listed = {column.strip() for column in found[1].split(",")}
-    anew = {"seq", "claimed_at", "expires_at", "worker_id", "attempt", "crashes", "progress"}
-    anew |= {"holds", "limited", "rated_in"}
-    assert set(_table(db, "job")) - listed == anew
+    reset = {"seq", "claimed_at", "expires_at", "worker_id", "attempt", "crashes", "progress"}
+    reset |= {"holds", "limited", "rated_in"}
+    assert set(_table(db, "job")) - listed == reset

@@ -103,7 +103,7 @@ def test_several_within_a_minute_are_only_late() -> None:
 def test_what_is_only_late_is_made_whatever_the_rule_and_however_often_it_is_due(
     catch_up: CatchUp,
 ) -> None:
-    """As when the one who fires dies and another takes over."""
+    """As when the firing worker dies and another takes over."""
     found = planned("@every 1s", now=at("12:00:30"), catch_up=catch_up, most=5)
     assert len(found.occurrences) == 30
     assert found.dropped_since is None

@@ -12,7 +12,7 @@ from tests.support import Running, eventually
 async def test_h5_one_heartbeat_finds_a_cancel_without_notifications(
     hw: Headway, start: Callable[..., Running]
 ) -> None:
-    """Also of a job that began after the look before it: a third of the lease, not two."""
+    """This holds for a job that began after the previous heartbeat: a third of the lease, not two."""
     began = asyncio.Event()
 
     @hw.task

@@ -162,7 +162,7 @@ def test_a_backlog_found_before_the_cursor_is_read_on_from_there(clock: list[Wor
     world.serve(from_start)
     assert [job.seq for job in world.claimed[1:]] == list(range(1, 11))
     following = plan()
-    assert not following.scan, "the look took seconds: the next is far away"
+    assert not following.scan, "the scan took seconds: the next is far away"
     assert [ask.cursor for share in following.shares for ask in share.lines] == [10]
 
 
@@ -197,7 +197,7 @@ def test_lines_that_were_not_come_to_cost_no_budget(clock: list[World]) -> None:
     began = world.time
     world.until_claimed(late)
     assert world.time - began < 10.0, (
-        "a look and a reading of a tenth of a second each: twenty of both"
+        "a scan and a reading of a tenth of a second each: twenty of both"
     )
 
 

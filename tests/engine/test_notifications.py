@@ -1,4 +1,4 @@
-"""How a worker hears of work: by notification, by an exact sleep, by polling alone."""
+"""The ways in which a worker finds work: by notification, by an exact sleep, by polling alone."""
 
 import asyncio
 

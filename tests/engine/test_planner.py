@@ -69,7 +69,7 @@ class Desk:
         return taken
 
     def turn(self, plan: ClaimPlan | None = None) -> list[Claim]:
-        """Makes the claim that is due, with a look if that is due, and learns of what it brought."""
+        """Make the claim that is due, with a scan if that is due, and take in its answer."""
         plan = plan or self.plan()
         claims = self.take(plan)
         found = [lane for lane, jobs in self.ready.items() if jobs]
@@ -87,7 +87,7 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def _looks_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a look took in the test says nothing of how long to wait for the next."""
+    """The duration of a scan in this test must not delay the next one."""
     monkeypatch.setattr("headway.engine.claiming.scan._SHARE", 0)
 
 

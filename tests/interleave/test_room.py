@@ -141,7 +141,7 @@ def test_a_lost_holder_is_settled_or_rescued_and_its_room_given_once(
 
 
 def test_a_cancelled_holder_frees_its_room_once(store: Store, every: Every) -> None:
-    """It was let in and not claimed yet, while a look is under way."""
+    """It was admitted and not claimed yet, while a scan is under way."""
     line = Line(store, limit=2)
 
     def setup() -> list[list[Step]]:
@@ -203,7 +203,7 @@ def test_no_job_overtakes_the_first_of_an_ordered_line_while_it_is_changed(
 def test_who_takes_the_first_out_of_an_ordered_line_rings_for_the_next(
     store: Store, every: Every, change: Callable[[Line], list[Step]]
 ) -> None:
-    """The room may have been freed while the first could be neither let in nor passed."""
+    """The room may have been freed while the first could be neither admitted nor overtaken."""
     line = Line(store, ordered=True)
     with store.listening() as heard:
 

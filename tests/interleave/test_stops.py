@@ -156,7 +156,7 @@ def test_a_job_that_is_cancelled_while_it_goes_on_ends_as_cancelled(
         )
         (state,) = store.states(ids[0])
         if state == "running":
-            # Its worker reads the request, or hears of it when it settles.
+            # Its worker reads the request, or learns of it when it settles.
             (row,) = store.rows("select claim from job")
             current = next(iter(claimed), None) or a_claim(ids[0], row["claim"])
             assert store.run(jobs.held([current])) == {ids[0]: True}

@@ -86,7 +86,7 @@ def test_two_admissions_keep_each_token_for_one(
         assert rated.ready <= burst
 
     def after(_: object) -> None:
-        assert rated.ready == burst, "the one who stays found what the other left"
+        assert rated.ready == burst, "the remaining session found what the other left"
         store.advance(100)
         assert store.admit(KEY) == 0
 
@@ -97,7 +97,7 @@ def test_two_admissions_keep_each_token_for_one(
 def test_who_claims_while_another_admits_takes_one_token(
     store: Store, every: Every, end: str
 ) -> None:
-    """To those who admit a job is ready, and its token kept, until its start is there to be seen."""
+    """For other admissions a job is ready, and its token kept, until its start is committed."""
     rated = Rated(store)
 
     def setup() -> list[list[Step]]:

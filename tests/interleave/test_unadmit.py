@@ -1,4 +1,4 @@
-"""A claim, a pause and a look at once: nobody has room twice."""
+"""A claim, a pause and a scan at once: no job has room twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.store.store import Store, ask, shares
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_job_that_is_being_claimed_keeps_its_room(store: Store, every: Every, limit: int) -> None:
-    """A claim and a pause of its queue at once, and a look that finds others of the key."""
+    """A claim and a pause of its queue at once, and a scan that finds other jobs of the key."""
     line = Line(store, limit=limit)
     worker: list[int] = []
 

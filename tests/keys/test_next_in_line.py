@@ -70,7 +70,7 @@ async def test_a_worker_that_stops_admits_under_the_key_of_its_last_handler(
 async def test_the_next_is_admitted_when_one_before_it_is_cancelled_or_expires(
     hw: Headway, start, db: psycopg.Connection[Any], state: str, end: str
 ) -> None:
-    """A holder that was let in and not claimed yet, or the first in line."""
+    """A holder that was admitted and not claimed yet, or the first in line."""
 
     @hw.task(concurrency_key=Key("k", ordered=True))
     async def work() -> None: ...

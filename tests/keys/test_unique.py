@@ -1,4 +1,4 @@
-"""Unique keys, as an app meets them: who has the key, what a second call comes to, when it is free."""
+"""Unique keys in an app: the holder of a key, the result of a second call, the end of the hold."""
 
 from __future__ import annotations
 

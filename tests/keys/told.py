@@ -16,7 +16,7 @@ class Told:
     """A table that handlers write to on connections of their own, so that it shows what really ran."""
 
     def __init__(self, db: psycopg.Connection[Any] | None, dsn: str) -> None:
-        """`db` is for those who read."""
+        """`db` is for readers."""
         self._db = db
         self._dsn = dsn
 

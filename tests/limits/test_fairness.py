@@ -42,7 +42,7 @@ async def test_a_tenant_with_thousands_does_not_hold_up_one_with_a_single_job(
     small = await work.enqueue_many({"tenant": f"small {n}"} for n in range(5))
     for job in small:
         await job.result(timeout=60)
-    # Before it run what was let in before it, and what was being started at that moment.
+    # Jobs that were admitted before it run before it, and those that were starting at that moment.
     assert max(record.passed_by(job.id) for job in small) <= each + len(small) + slots
     assert len(record.starts("work/large")) < 5_000
     await hw.queues.purge("default")

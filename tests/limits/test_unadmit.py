@@ -101,7 +101,7 @@ async def test_a_pause_that_ends_in_the_middle_of_a_scan_is_not_slept_over(
 
 async def test_until_idle_runs_the_jobs_that_can_run(hw: Headway, task: Any) -> None:
     shut = await task.using(queue="bulk").enqueue()
-    await hw.run_until_idle(queues={"elsewhere": 1})  # lets it in, and serves it not
+    await hw.run_until_idle(queues={"elsewhere": 1})  # admits it, and does not serve it
     assert (await shut.status()).state in ("ready", "blocked")
     await hw.controls.pause(queue="bulk")
     able = await task.using(queue="open").enqueue()
@@ -122,7 +122,7 @@ async def test_a_pause_of_one_task_holds_up_no_other_of_the_key(
     async def quick() -> None: ...
 
     start(poll="1h", concurrency=1)
-    await slow.enqueue_many([{}] * 4)  # one runs, one more was let in
+    await slow.enqueue_many([{}] * 4)  # one runs, one more was admitted
     await eventually(lambda: record.running() == 1)
     await hw.controls.pause(task="slow")
     start(poll="1h", concurrency=1)

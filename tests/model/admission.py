@@ -25,7 +25,7 @@ def unadmit(model: Model, keys: Iterable[str]) -> int:
 
 
 def admit(model: Model, keys: Iterable[str]) -> int:
-    """How many were let in."""
+    """Return how many were admitted."""
     return sum(_admit(model, key) for key in set(keys))
 
 

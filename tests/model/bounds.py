@@ -57,7 +57,7 @@ class Bounds:
         self.before = seen
 
     def paused(self, before: Snapshot, seen: Snapshot, now: datetime) -> None:
-        """Nothing is claimed, or let in, of what is paused."""
+        """No paused job is claimed or admitted."""
         for job_id, row in seen.live.items():
             old = before.live.get(job_id)
             names = [("queue", row["queue"]), ("task", handler(row)), ("task", row["task"])]
@@ -66,8 +66,10 @@ class Bounds:
                 stopped = [name for name in names if seen.paused(*name, now)]
                 assert not stopped, f"it was claimed while {stopped} were paused"
             if row["state"] is State.READY and old and old["state"] is State.BLOCKED:
-                assert not seen.paused(*names[-1], now), "it was let in under a key that is paused"
-                assert row["ordered"] or not seen.shut(row, now), "it was let in and cannot run"
+                assert not seen.paused(*names[-1], now), (
+                    "it was admitted under a key that is paused"
+                )
+                assert row["ordered"] or not seen.shut(row, now), "it was admitted and cannot run"
 
     def running(self, before: Snapshot, seen: Snapshot) -> None:
         """Never more under a queue or task than its limit; all that run count."""
@@ -117,7 +119,7 @@ class Bounds:
                 assert beyond[1] <= max(0, beyond[0]) + _SLACK, "ready without a token"
 
     def let_in(self, seen: Snapshot, now: datetime) -> None:
-        """After a look at every line nobody waits who could run."""
+        """After a scan of every line no job waits that could run."""
         for key, line in seen.lines().items():
             able = [row for row in line if row["ordered"] or not seen.shut(row, now)]
             if not able:
@@ -166,7 +168,7 @@ def _said(seen: Snapshot, now: datetime) -> dict[tuple[str, str], Row]:
 
 
 def _beyond(numbers: _Numbers, key: str, seen: Snapshot, now: datetime) -> float:
-    """By how much those who are ready, and the tokens that starts have taken, exceed a burst."""
+    """Return by how much ready jobs, and the tokens that starts have taken, exceed a burst."""
     assert numbers.rate
     assert numbers.burst
     debt = max(0.0, (seen.spent.get(key, now) - now).total_seconds()) * numbers.rate

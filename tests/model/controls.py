@@ -179,7 +179,7 @@ class Controls:
     # -- each key of a handler ----------------------------------------------------------------------
 
     def key_room(self, key: str, handler: str, held: int, ready: int, now: datetime) -> int:
-        """How many more may be let in. A token is kept for each who is ready."""
+        """Return how many more may be admitted. A token is kept for each ready job."""
         row = self.rows.get(("keys", handler), Control())
         most = UNLIMITED if row.numbers.concurrency is None else row.numbers.concurrency
         room = min(most - held, TURN - ready)

@@ -57,7 +57,7 @@ class Snapshot:
         )
 
     def running(self, kind: str, name: str) -> int:
-        """How many jobs of a queue or a handler run, whatever is said of them."""
+        """Return how many jobs of a queue or a handler run, whatever their settings are."""
         rows = [row for row in self.live.values() if row["state"] is State.RUNNING]
         return sum((row["queue"] if kind == "queue" else handler(row)) == name for row in rows)
 
@@ -144,7 +144,7 @@ class Invariants:
         self.unique(seen)
 
     def moved(self, claim: Claim, input_: bytes) -> None:
-        """A job went on to a step with this input, where its attempts are counted anew."""
+        """A job went on to a step with this input, where its attempts start from zero."""
         self.left(claim.id, claim.step)
         self.inputs[claim.id] = codec.decode(input_)
         self.life_began[claim.id] = claim.number

@@ -36,7 +36,7 @@ _NOW = Retry(backoff="constant", base=0, jitter=0)
 
 LINES = (Line("one", 1), Line("two", 2), Line("three", 3), Line("in order", 1, ordered=True))
 TENANTS = (Line(f"{TASK}/x", 0), Line(f"{TASK}/y", 0))
-"""Keys of `Limit(key=...)`: how many may run at once, and start in a time, is said of all of them."""
+"""Keys of `Limit(key=...)`: all of them share one setting of concurrency and rate."""
 PACKED = Line(f"{TASK}/pack/x", 0)
 """The same, of a flow's step."""
 _UNIQUE = ("u1", "u2")
@@ -180,7 +180,7 @@ class Machine(RuleBasedStateMachine):
         behind: bool,
         knows: bool = True,
     ) -> Any:
-        """By a member of the fleet: one that was lost begins anew before it claims, or does not. One
+        """By a member of the fleet: a lost one registers again before it claims, or does not. One
         that has not heard of a limit takes nothing that is under it."""
         worker = self.fleet[member] if dead else self._living(member)
         places = sorted(job.seq or 0 for job in self.model.jobs.values())
@@ -281,7 +281,7 @@ class Machine(RuleBasedStateMachine):
         self.pair.edit(self.model.jobs[job_id], value)
 
     def _living(self, member: int) -> int:
-        """A process whose lease ran out begins anew; in place of one that died there is another."""
+        """A process whose lease ran out registers again. Another process replaces a dead one."""
         worker = self.fleet[member]
         if not self.model.alive(worker):
             was = None if worker in self.model.died else worker

@@ -29,7 +29,7 @@ RETURNED: End = (Stopped("shutdown"), _NOW)
 
 
 class Hand:
-    """One command after another, and a look after each."""
+    """One command after another, and a scan after each."""
 
     def __init__(self, store: Store, heard: Heard) -> None:
         self.machine = Troubled(store, heard)
@@ -176,7 +176,7 @@ def test_a_retry_takes_another_token_of_its_key_and_a_return_gives_its_own_back(
     assert hand.states(one, two) == [State.BLOCKED, State.BLOCKED]
     assert hand.work() == []
     hand.wait(10.0)
-    assert hand.work() == [one], "who runs again is behind those who waited"
+    assert hand.work() == [one], "a job that runs again comes after those that waited"
 
 
 def test_each_key_of_a_handler_has_what_is_said_of_them(hand: Hand) -> None:

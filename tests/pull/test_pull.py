@@ -18,7 +18,7 @@ from tests.support import DEADLINE, eventually
 
 @pytest.fixture(params=[True, False], ids=["listening", "polling"])
 async def app(dsn: str, schema: str, request: pytest.FixtureRequest) -> AsyncIterator[Headway]:
-    """An app that hears of jobs, and one that does not."""
+    """An app that is notified of jobs, and one that is not."""
     app = Headway(dsn, schema=schema, notify=request.param)
     yield app
     await app.close()

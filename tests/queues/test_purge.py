@@ -97,7 +97,7 @@ async def test_what_was_purged_is_kept_and_runs_when_it_is_retried(
 async def test_room_under_a_key_goes_to_the_next_job_in_another_queue(
     hw: Headway, echo, hand: Hand, start: Callable[..., Running]
 ) -> None:
-    """With a poll of an hour, somebody said so. Nobody serves the queue of the one who has it."""
+    """The poll is an hour, so it was notified. No worker serves the queue of the holder."""
     await echo.using(concurrency_key="tenant").enqueue(1)
     hand.sweep()  # it has the room
     behind = await echo.using(concurrency_key="tenant", queue="elsewhere").enqueue(2)

@@ -80,7 +80,7 @@ async def test_a_firer_that_dies_before_its_commit_leaves_all_or_nothing(
     undone: bool,
 ) -> None:
     """Killed while its statement has the schedule's row and waits for a job's unique key; another leaves
-    that row alone. The server may carry the statement out or not: nobody is there to hear of it."""
+    that row alone. The server may carry the statement out or not: the reply is lost."""
     workers = {f"headway worker {one.pid}": one for one in (worker(), worker())}
     await eventually(lambda: ended(db, every_second))
     with psycopg.connect(dsn) as other:

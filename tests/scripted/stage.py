@@ -27,7 +27,7 @@ _LEASE = "10m"
 """Longer than any outage in a history: whatever is lost is to be found by this worker itself."""
 _POLL = "30s"
 _BEAT = 201.0
-"""Seconds after which a beat, and a look at the claims, are due."""
+"""Seconds after which a heartbeat, and a read of the claims, are due."""
 
 
 def _sweeps(link: EngineConnection, lease: float) -> list[Sweep]:

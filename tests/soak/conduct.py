@@ -41,7 +41,7 @@ def calm_leases(evidence: Evidence) -> Findings:
            where exists (select 1 from worker b where b.name = w.name and b.id < w.id)"""
     ):
         if any(since < at < until for since, until in evidence.ledger.calm):
-            yield f"worker {name} lost its lease, stopped its handlers and began anew at {at:.1f}"
+            yield f"worker {name} lost its lease, stopped its handlers and registered again at {at:.1f}"
 
 
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(.*)\n")

@@ -1,4 +1,4 @@
-"""The counts: what must be true when everything has come to its end.
+"""The counts: these must be true when everything has ended.
 
 Each function is one promise. It returns what speaks against it, a line for each job or thing.
 """

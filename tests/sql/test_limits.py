@@ -149,7 +149,7 @@ def test_what_runs_counts_when_a_limit_is_taken_back(hand: Hand) -> None:
         hand.enqueue()
     first, second = hand.claim(count=2)
     assert hand.call("reset_limit", task="greet") is True
-    hand.sweep()  # what runs already is marked by the sweep, or by workers who hear of the limit
+    hand.sweep()  # the sweep marks running jobs, or workers do that learn of the limit
     hand.settle("complete", first)
     assert hand.claim() == []
     hand.settle("complete", second)

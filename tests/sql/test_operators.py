@@ -244,7 +244,7 @@ async def test_r1_a_change_that_stays_open_keeps_no_worker_from_starting(
 async def test_r1_a_job_that_ran_when_a_limit_was_set_counts_under_it(
     hw: Headway, start: Callable[..., Running], operator: Hand
 ) -> None:
-    """It is marked by its own worker, when it hears of the limit."""
+    """Its own worker marks it, when it learns of the limit."""
     scene = Scene(hw)
     start()
     await scene.begin()

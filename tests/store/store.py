@@ -1,4 +1,4 @@
-"""Statements run one at a time, at a moment the test chooses, and a look at what they left behind."""
+"""Runs statements one at a time, at a moment that the test chooses, and reads what they left."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Store:
         return UUID(taken.get(job.id, job.id))
 
     def admit(self, *keys: str) -> int:
-        """How many were let in under these keys, or under all that there are."""
+        """Return how many were admitted under these keys, or under all keys."""
         lines = keys or [row["key"] for row in self.rows("select distinct key from job")]
         wanted = [key for key in lines if key is not None]
         with self.conn.transaction():

@@ -80,7 +80,9 @@ def test_each_counts_by_its_own_limit_and_none_passes_one_that_must_wait(store: 
     behind = store.enqueue(key="k", key_limit=5)
     assert store.admit("k") == 2
     assert _holding(store) == wide
-    assert store.admit("k") == 0, "the narrow one waits for both, and who is behind it for that"
+    assert store.admit("k") == 0, (
+        "the narrow one waits for both, and the next one for the narrow one"
+    )
     _cancel(store, wide[0])
     assert store.admit("k") == 0
     _cancel(store, wide[1])
@@ -303,7 +305,7 @@ def test_a_lost_workers_job_keeps_its_room_or_frees_it_aloud(store: Store, worke
 def test_a_crash_frees_the_room_of_a_job_unless_it_is_ordered(
     store: Store, worker: int, ordered: bool
 ) -> None:
-    """It comes back after a back-off, and nobody waits for that but those who may not overtake it."""
+    """It comes back after a back-off. Only jobs that may not overtake it wait for that."""
     suspect = store.held(worker, key="k", ordered=ordered)
     waiting = store.enqueue(key="k", ordered=ordered)
     store.advance(30)
@@ -335,7 +337,7 @@ def test_blocked_jobs_are_idle_only_while_others_hold_their_key(store: Store, wo
     blocked = store.enqueue(key="k")
     assert idle("resize"), "its room is with a task that is not asked for"
     store.settle(claim, "succeed")
-    assert not idle("resize"), "it is about to be let in"
+    assert not idle("resize"), "it is about to be admitted"
     _cancel(store, blocked)
     assert idle("resize")
 

@@ -30,7 +30,7 @@ def test_a_pause_that_ended_by_itself_is_none(store: Store) -> None:
     (row,) = store.run(controls.read(store.now))
     assert not row.paused
     assert store.resume("mail") is False
-    assert store.pause("mail") == store.now, "a new one begins anew"
+    assert store.pause("mail") == store.now, "a new one begins at its own moment"
 
 
 def test_resuming_notifies_those_that_wait(store: Store) -> None:

@@ -67,7 +67,7 @@ _BY_SQL = (
 def _works_by_sql(dsn: str) -> None:
     """The functions for SQL, in a session that has the settings of the database."""
     with psycopg.connect(dsn, autocommit=True) as conn:
-        # These are the caller's own affair. Keyed jobs are let in only at read committed.
+        # The caller decides these. Keyed jobs are admitted only at read committed.
         conn.execute("set default_transaction_read_only = off")
         conn.execute("set default_transaction_isolation = 'read committed'")
         names = "'statement_timeout', 'lock_timeout', 'transaction_timeout'"

@@ -1,4 +1,4 @@
-"""Rates of each key: tokens that starts take, kept for those who are ready."""
+"""Rates of each key: starts take tokens, which are kept for ready jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _each(store: Store, rate: str, burst: int, **more: int) -> None:
 
 
 def _start(store: Store, worker: int) -> int:
-    """Lets in who may, and starts all who are ready; how many those were."""
+    """Admit all that may be admitted, and start all ready jobs. Return how many started."""
     store.admit()
     return len(store.claim(worker))
 
@@ -57,7 +57,7 @@ def test_an_admitted_job_takes_its_token_when_it_starts(store: Store, held_up: s
         assert store.claim(worker) == []
     for _ in range(5):
         store.advance(10)
-        assert store.admit() == 0, "a token is kept for each who is ready, and there are no others"
+        assert store.admit() == 0, "a token is kept for each ready job, and there are no others"
     if held_up == "by a pause":
         store.resume("q")
     assert len(store.claim(worker)) == 2

@@ -21,7 +21,7 @@ _SHUT: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.fixture(params=_SHUT.values(), ids=_SHUT)
 def held_up(store: Store, request: pytest.FixtureRequest) -> Any:
-    """A job that was let in under its key before its queue or task was shut."""
+    """A job that was admitted under its key before its queue or task was shut."""
     fields, shut = request.param
     job_id = store.enqueue(key="k", **fields)
     assert store.admit("k") == 1
@@ -30,7 +30,7 @@ def held_up(store: Store, request: pytest.FixtureRequest) -> Any:
 
 
 def _look(store: Store) -> int:
-    """As an admitter looks at every line."""
+    """Scan as an admitter scans every line."""
     roomy = [line.key for line in store.run(jobs.lines("", 9, store.now)) if line.room]
     return store.admit(*roomy) if roomy else 0
 
@@ -55,7 +55,7 @@ def test_without_a_job_that_can_run_no_room_is_given_back(store: Store, held_up:
 
 
 def test_who_gave_way_runs_when_its_queue_is_open_again(store: Store, worker: int) -> None:
-    """Behind those who were in line when it was let in."""
+    """After those that were in line when it was admitted."""
     let_in, in_line = store.enqueue(key="k"), store.enqueue(key="k")
     able = store.enqueue(key="k", queue="open")
     assert store.admit("k") == 1
