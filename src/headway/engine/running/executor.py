@@ -77,9 +77,8 @@ class Executor:
             overrides=overrides,
             prepare_child=prepare_child,
             transactional=transactional,
-            stop=self.stop,
-            note=self._note,
-            isolate=isolation.outcome,
+            owner=self,
+            isolation=isolation,
         )
         self._suspects = Suspects(isolation)
         self._running: dict[str, RunningJob] = {}
@@ -160,6 +159,11 @@ class Executor:
             running.context.stop()
         if running.entered and running.task is not None:
             running.task.cancel()
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        """Take the progress of a job, if it still runs here."""
+        if claim.id in self._running:
+            self._progress.note(claim, progress)
 
     def stop_all(self, reason: Reason, *, unstarted_only: bool = False) -> None:
         for running in list(self._running.values()):
@@ -255,10 +259,6 @@ class Executor:
         self._take_slot(running.claim.queue, -1)
         self._running_of[running.definition.handler] -= 1
         self._on_free_slot()
-
-    def _note(self, claim: Claim, progress: dict[str, Any]) -> None:
-        if claim.id in self._running:
-            self._progress.note(claim, progress)
 
 
 def _about(claim: Claim) -> dict[str, Any]:
