@@ -311,9 +311,10 @@ async def test_r2_a_job_that_a_worker_holds_without_knowing_it_is_adopted(
     await job.result(timeout="60s")
     db.execute(
         """with ended as (delete from archive returning *)
-           insert into job (id, max_attempts, queue, task, input, run_at, created_at, state, claim, attempt,
-                            worker_id, claimed_at)
-           select id, max_attempts, queue, task, input, run_at, created_at, 'x', 7, 1, %s, now() from ended""",
+           insert into job (id, max_attempts, queue, task, input, run_at, created_at,
+                            state, claim, attempt, worker_id, claimed_at)
+           select id, max_attempts, queue, task, input, run_at, created_at, 'x', 7, 1, %s, now()
+           from ended""",
         [worker.id],
     )
     await job.result(timeout="60s")

@@ -25,7 +25,6 @@ from tests.scripted.cast import Cast
 from tests.scripted.history import DELAY, FORGET, OUTAGE, UNSEEN, play_all
 from tests.scripted.stage import Stage
 
-
 _Find = Callable[[Orphans, int, Iterable[Claim]], Awaitable[list[Claim]]]
 
 
