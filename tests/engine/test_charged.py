@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from headway import Context, Headway, Retry
+from headway import Context, Headway, Key, Retry
 from headway.core.clock import Clock
 from headway.engine.jobs import orphans
 from headway.engine.keys import admission
@@ -319,3 +319,27 @@ async def test_r2_a_job_that_a_worker_holds_without_knowing_it_is_adopted(
     )
     await job.result(timeout="60s")
     assert len(ran) == 2
+
+
+async def test_k3_a_key_is_not_admitted_under_before_its_refused_verdict_is_replaced(
+    hw: Headway, db: Db, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Admitted earlier, the key has no room yet, and the next job waits for a scan by the leader."""
+    db.execute("alter table archive add constraint picky check (result <> '-1')")
+    refused, unsettled = admission.KeyAdmission.refused, list[int]()
+
+    def observed(self: admission.KeyAdmission, taken: admission.FreedKeys) -> None:
+        unsettled.append(worker._claiming.settler.unsettled)
+        refused(self, taken)
+
+    monkeypatch.setattr(admission.KeyAdmission, "refused", observed)
+
+    @hw.task(concurrency_key=Key("k", limit=1))
+    async def echo(n: int) -> int:
+        return n
+
+    jobs = [await echo.enqueue(n) for n in (-1, 1)]
+    worker = start().worker
+    assert await jobs[1].result(timeout="60s") == 1
+    assert (await jobs[0].status()).state == "failed"
+    assert unsettled == [0]

@@ -23,7 +23,7 @@ _PROMPT = ("plain", "flow", "refused")
 """Cases that end without a rest if nothing goes wrong."""
 
 
-@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize(("case", "limits"), [(case, case == "limit") for case in _CASES])
 async def test_everything_ends_once_whatever_one_message_meets(
     stage: Stage, cast: Cast, case: str
 ) -> None:
@@ -40,7 +40,7 @@ async def test_everything_ends_once_whatever_one_message_meets(
     assert cast.effects() == []
 
 
-@pytest.mark.parametrize("case", ["plain", "flow", "stop"])
+@pytest.mark.parametrize(("case", "limits"), [("plain", False), ("flow", False), ("stop", True)])
 async def test_everything_ends_once_whatever_two_messages_meet(
     stage: Stage, cast: Cast, case: str
 ) -> None:
