@@ -6,10 +6,11 @@ import pytest
 
 from tests.scripted.cast import Cast
 from tests.scripted.history import DELAY, FORGET, LOSE_REPLY, WAYS, play_all
-from tests.scripted.stage import Stage
+from tests.scripted.stage import SLOTS, Stage
 
 _CASES = {
     "plain": ("plain", "plain"),
+    "full": ("plain",) * (SLOTS + 1),
     "retry": ("again",),
     "flow": ("flow",),
     "key": ("keyed", "keyed"),
@@ -19,6 +20,7 @@ _CASES = {
     "nonsense": ("beside_nonsense",),
     "transaction": ("booked",),
 }
+"""In `full` there are more jobs than slots, so verdicts are settled in parallel with the next claim."""
 _PROMPT = ("plain", "flow", "refused")
 """Cases that end without a rest if nothing goes wrong."""
 
