@@ -148,9 +148,9 @@ class JobLoop(Service):
                 self._unsent(trip.batch, error)
                 raise
             log.warning("the server refused a round trip; its parts are sent alone: %s", error)
-            self._keys.refused(trip.keys)
             if trip.batch is not None:
                 await self._settle_alone(trip.batch, connection)
+            self._keys.refused(trip.keys)  # now their room is committed (K3)
         else:
             self._take_in(trip, answers, asked_by)
 

@@ -80,10 +80,11 @@ class Client:
         return pool
 
     async def close(self) -> None:
-        """Close the pool of this event loop, once workers know of the jobs that were enqueued."""
-        if self._bell.busy:
-            await asyncio.to_thread(self._bell.flush)
+        """Close the pool of this event loop, and the bell with the last pool of all."""
         await self._pools.close()
+        if self._bell.is_open:
+            last = self._sync_pool is None and not self._pools.loops
+            await asyncio.to_thread(self._bell.close if last else self._bell.flush)
 
     async def run(self, statement: Statement[R]) -> R:
         """Return the answer of one statement."""

@@ -25,6 +25,11 @@ class PerLoop(Generic[T]):
         self._drop = drop
         self._kept: dict[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None, None]]] = {}
 
+    @property
+    def loops(self) -> int:
+        """How many loops have a value."""
+        return len(self._kept)
+
     def get(self) -> T | None:
         """Return the value of the running loop, if there is one."""
         kept = self._kept.get(asyncio.get_running_loop())

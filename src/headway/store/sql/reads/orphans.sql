@@ -1,4 +1,4 @@
--- Lists jobs that this worker holds and does not know: claimed by a statement whose reply was lost.
+-- Lists jobs that this worker holds and does not know: claimed by a statement whose reply was lost, or forgotten by a failover.
 -- * The columns are those of claim.sql.
 -- * `known` are claims, not jobs. The lost statement may have moved a flow on and claimed its next step, while the worker
 --   still has the verdict on the step before.
