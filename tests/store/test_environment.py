@@ -19,37 +19,10 @@ from headway import Headway, Limit, Task
 from headway.embedded.binaries import find_binaries
 from headway.store import migrate
 from tests.fixtures.processes import WorkerProcess
+from tests.store.conftest import Make
 from tests.support import eventually
 
-Make = Callable[..., str]
-
 _FAR = datetime(2100, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def database(dsn: str) -> Iterator[Make]:
-    """Gives databases of their own, with a schema in each that is not to be empty."""
-    made: list[str] = []
-
-    def make(
-        options: str = "", *, settings: dict[str, str] | None = None, empty: bool = False
-    ) -> str:
-        name = f"hw_environment_{os.getpid()}_{len(made)}"
-        made.append(name)
-        with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(f"create database {name} template template0 {options}")  # type: ignore[arg-type]
-            for setting, value in (settings or {}).items():
-                conn.execute(f"alter database {name} set {setting} = {value}")  # type: ignore[arg-type]
-        own = make_conninfo(dsn, dbname=name)
-        if not empty:
-            migrate.run_sync(own, "headway")
-        return own
-
-    yield make
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        for name in made:
-            query = sql.SQL("drop database {} with (force)")
-            conn.execute(query.format(sql.Identifier(name)))
 
 
 _BY_SQL = (
