@@ -46,6 +46,7 @@ begin
   select g.task, g.queue into bad from unnest(given) g
   where not ({schema}.is_name(g.queue) and {schema}.is_name(g.task) and jsonb_typeof(g.input) = 'object')
      or g.step <> '' and not {schema}.is_name(g.step)
+     or strpos(concat(g.task, g.step), '/') > 0  -- it separates a flow from its step
      or not {schema}.is_name(g.key, 602, false) or not {schema}.is_name(g.unique_key, 200, false)
      or num_nonnulls(g.delay, g.ttl, g.period) > 0 and not (coalesce(g.delay, 0) between 0 and 3153600000
           and coalesce(g.ttl, 0) between 0 and 3153600000 and coalesce(g.period, 0) between 0 and 3153600000)
@@ -78,6 +79,7 @@ select id, max_attempts, priority, queue, task, step, input, state, run_at, crea
 where {part ascii_name queue} and octet_length(queue) <= 200
   and {part ascii_name task} and octet_length(task) <= 200
   and (step = '' or {part ascii_name step} and octet_length(step) <= 200)
+  and strpos(task || step, '/') = 0
   and jsonb_typeof(input) = 'object'
   and (getdatabaseencoding() = 'UTF8' or convert_to(input::text, 'UTF8') is not null)
 with cascaded check option;
