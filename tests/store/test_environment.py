@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from headway import Context, Headway, Limit, Task
 from headway.embedded.binaries import find_binaries
@@ -258,6 +255,7 @@ async def test_g3_a_dump_of_live_jobs_is_restored_and_every_job_ends(
             "running": claimed,
         }
         later = await tasks["echo"].using(at=_FAR).enqueue("later")
+
         @hw.task(transaction=True)
         async def committed(ctx: Context) -> bool:
             cursor = await cast(AsyncConn, ctx.conn).execute("select now(), interval '-1 d 2 s'")

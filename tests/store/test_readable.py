@@ -1,4 +1,4 @@
-"""Text that no program can read in UTF-8 is not stored, on any path: it would stop every reader (S7, G8)."""
+"""Text that cannot be read in UTF-8 is refused on every path: it would stop all workers (S7, G8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway import Headway
 from tests.store.conftest import Make
 
 _CODES = {"SQL_ASCII": ("LATIN1", b"\xfc"), "WIN1252": ("WIN1252", b"\x81")}
-"""By the encoding of a database: that of a client whose text the server does not convert, and such a text."""
+"""By the encoding of a database: that of a client whose text it does not convert, and such a text."""
 
 _PATHS = {
     "enqueue, input": """select headway.enqueue('t', '{"x": "?"}')""",
@@ -52,7 +52,9 @@ def test_s7_text_that_cannot_be_read_in_utf8_is_refused(database: Make, encoding
             claimed = _value(conn, "select headway.enqueue('t', queue => 'c')")
             claim = _value(conn, "select claim from headway.claim('c')")
             named = {"WAITING": waiting, "CLAIMED": claimed, "CLAIM": claim, "ID": uuid4()}
-            taken = [path for path, query in _PATHS.items() if not _refused(conn, query, named, bad)]
+            taken = [
+                path for path, query in _PATHS.items() if not _refused(conn, query, named, bad)
+            ]
             assert taken == []
             assert _value(conn, f"select headway.complete('{claimed}', {claim})") is True
         assert hw.run_until_idle_sync().total == 1

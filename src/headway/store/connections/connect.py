@@ -101,8 +101,8 @@ ENGINE_TRANSACTION: tuple[LiteralString, ...] = (
 )
 """Opens a transaction with the same settings behind a pooler, which does not keep those of a session."""
 
-CLIENT_TRANSACTION: LiteralString = (
-    "begin isolation level read committed read write; " + _session(_FOR_CALLS, "true")
+CLIENT_TRANSACTION: LiteralString = "begin isolation level read committed read write; " + _session(
+    _FOR_CALLS, "true"
 )
 """The same for calls of user code, in one message."""
 
