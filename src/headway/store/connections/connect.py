@@ -91,7 +91,9 @@ _ENGINE_SESSION = _session(_WRITABLE | PINNED | _SETTINGS)
 CLIENT_SESSION = _session(_WRITABLE | _FOR_CALLS)
 """For connections of user code. They wait for a lock of another transaction, but only for a while."""
 
-_FOR_HANDLERS = {name: value for name, value in PINNED.items() if name != "search_path"}
+_FOR_HANDLERS: dict[LiteralString, LiteralString] = {
+    name: value for name, value in PINNED.items() if name != "search_path"
+}
 HANDLER_SESSION = _session(_WRITABLE | _FOR_HANDLERS)
 """For connections of handlers, whose own statements find the user's tables by the user's search_path."""
 
