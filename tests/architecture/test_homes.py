@@ -176,3 +176,32 @@ def test_nothing_is_called_by_a_word_that_says_nothing(name: str) -> None:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ClassDef):
             assert not words.search(node.name), f"{module.place}: class {node.name}"
+
+
+_CONNECTS = ("psycopg.connect", "Connection.connect")
+_PINS = {"CLIENT_SESSION", "HANDLER_SESSION", "_ENGINE_SESSION"}
+_UNPINNED = {
+    (
+        "store/connections/connect.py",
+        "connect_sync",
+    ),  # listeners, and `run_once` with its transaction
+    ("store/migrate.py", "run"),  # `steps` begins with its pins
+    ("store/migrate.py", "run_sync"),
+}
+
+
+def test_s5_every_connection_pins_its_settings_where_it_is_opened() -> None:
+    opening, bare = 0, set[tuple[str, str]]()
+    for module in modules().values():
+        for function in ast.walk(module.tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            parts = list(ast.walk(function))
+            called = [ast.unparse(part.func) for part in parts if isinstance(part, ast.Call)]
+            if any(name.endswith(_CONNECTS) for name in called):
+                opening += 1
+                names = {getattr(part, "attr", None) or getattr(part, "id", None) for part in parts}
+                if not names & _PINS:
+                    bare.add((module.place, function.name))
+    assert bare == _UNPINNED
+    assert opening > len(_UNPINNED)

@@ -133,7 +133,7 @@ def test_failures_are_followed_as_they_happen_until_ctrl_c(
         assert _next(process) == str(job.id)
     process.send_signal(signal.SIGINT)
     rest, complaint = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, rest, complaint) == (0, "", "")
+    assert (process.returncode, rest, complaint) == (0, "", f"using {app.place}\n")
 
 
 def test_following_ends_after_as_many_of_a_task_as_asked_for(

@@ -74,6 +74,8 @@ def test_a_plain_job_elsewhere_is_not_made(store: Store) -> None:
         {"task": " t"},
         {"task": "t" * 201},
         {"step": "a\nb"},
+        {"task": "flow/step"},
+        {"step": "a/b"},
         {"input": "[]"},
         {"max_attempts": 0},
         {"priority": 99_999},

@@ -12,7 +12,7 @@ import click
 from headway.app import Headway
 from headway.cli.failure_groups import Group, grouped
 from headway.cli.job.by_id import change_by_id
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import ago, clean_name, console, counted, print_json, table
 from headway.cli.parsing import duration
 from headway.cli.terminal import confirm, with_progress
@@ -40,7 +40,7 @@ _SHOWN = 10
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
-@changed_database
+@database
 def retry(
     hw: Headway,
     ids: tuple[UUID, ...],

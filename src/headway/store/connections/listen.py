@@ -36,7 +36,8 @@ _RETEST_AFTER = 60.0
 _ANSWERS_WITHIN = 10.0
 _LISTEN = sql.SQL("listen {}")
 _UNLISTEN = "unlisten *"
-_NOTIFY = "select pg_notify(%s, %s)"
+_NOTIFY = "select pg_catalog.pg_notify(%s::text, %s::text)"
+"""Qualified: a listener in a thread runs nothing else, so its session is not pinned (connect.py)."""
 
 
 class NotificationsBlocked(DatabaseUnavailable):

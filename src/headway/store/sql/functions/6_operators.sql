@@ -58,6 +58,7 @@ declare
   edited boolean := false;
 begin
   perform {schema}.check_input('input', _input);
+  perform {schema}.check_readable(_input);
   for answer in
     {write edit}
   loop

@@ -53,6 +53,7 @@ begin
   if jsonb_typeof(_input) is distinct from 'object' then
     perform {schema}.check_input('input', _input);
   end if;
+  perform {schema}.check_readable(_input);
   return query
   {write edit};
 end $$;
