@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 
-from headway.core.clock import Clock
+from headway.core.clock import Clock, monotonic
 from headway.core.verdict import RELEASE
 from headway.engine.claiming.planner import ClaimPlan, ClaimPlanner
 from headway.engine.jobs.limit_room import LimitRoom
@@ -135,7 +135,8 @@ class JobLoop(Service):
         if self.worker_id == 0 or self._draining:
             return None
         executor = self._executor
-        return self._planner.next(executor.free, executor.free_of, executor.running_of, self.poll)
+        free = executor.free(ahead=self._planner.limits.nothing_in_force)
+        return self._planner.next(free, executor.free_of, executor.running_of, self.poll)
 
     async def _carry_out(self, trip: RoundTrip, connection: EngineConnection) -> None:
         """Send a round trip and take in the answers. Put everything back if it fails."""
@@ -178,6 +179,7 @@ class JobLoop(Service):
             claims = []
         elif trip.plan is not None:
             self._planner.learn(trip.plan, claims, answers.limits, answers.lanes, answers.controls)
+            self._executor.ahead.round_trip_took(monotonic() - trip.plan.began)
             self._receive(claims, asked_by)
         self._limits.committed(trip.limits, claims)
 
