@@ -2,9 +2,9 @@
 
     .venv/bin/python -m benchmarks.slots [--jobs 20000] [--rounds 3] [--dsn DSN]
 
-Ten slots and a handler that waits for a millisecond, against ten asyncio tasks that call the same handler
-in turn without any queue. And plain functions, which run in threads, against the same functions in a thread
-pool of the standard library.
+Ten slots and a handler that waits for a millisecond, against ten asyncio tasks that call the same
+handler in turn without any queue. And plain functions, which run in threads, against the same functions
+in a thread pool of the standard library.
 """
 
 from __future__ import annotations

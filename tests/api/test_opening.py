@@ -77,7 +77,7 @@ async def test_a_context_opens_and_closes(dsn: str, schema: str) -> None:
 
 async def test_a_context_fails_at_its_start_if_at_all() -> None:
     hw = Headway("postgresql://nobody@127.0.0.1:1/none")
-    hw._session.patience = 0.5
+    hw._session.timeout = 0.5
     with pytest.raises(DatabaseUnavailable):
         async with hw:
             pass

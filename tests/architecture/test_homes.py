@@ -35,8 +35,8 @@ def test_only_the_store_talks_to_postgresql() -> None:
     assert drivers, "the test looks in the right place"
 
 
-def test_a_driver_whose_connections_are_borrowed_is_never_imported() -> None:
-    """Who lends one has imported it; nobody else needs it installed."""
+def test_a_driver_of_callers_connections_is_never_imported() -> None:
+    """A caller who passes one has imported it. Nobody else needs it installed."""
     for driver in ("asyncpg", "sqlalchemy", "django", "psycopg2"):
         assert _places(driver) == set(), driver
         spoken = {m.place for m in modules().values() if any(driver == t for _, t in strings(m))}

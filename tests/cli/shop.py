@@ -1,4 +1,4 @@
-"""Tasks for worker processes. What must happen in order is told by files."""
+"""Tasks for worker processes. Files tell them what must happen first."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ async def hold(ctx: Context, place: str) -> str:
 
 
 @hw.task
-def deaf(place: str) -> None:
+def stubborn(place: str) -> None:
     """A thread that hears nothing."""
-    Path(place, "began-deaf").touch()
+    Path(place, "began-stubborn").touch()
     time.sleep(600)
 
 

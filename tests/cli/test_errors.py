@@ -166,7 +166,7 @@ def own_server() -> Iterator[OwnServer]:
 def test_following_goes_on_after_the_server_was_started_again(
     follow: Follow, own_server: OwnServer
 ) -> None:
-    """What fails after the restart is told; what was told before it is not told again."""
+    """Failures after the restart are shown. Those that were shown before it are not shown again."""
     migrate.run_sync(own_server.dsn, "headway")
     process = follow(own_server.dsn, "headway", "--since", "1h")
     for restart in (True, False):

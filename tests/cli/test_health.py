@@ -85,7 +85,9 @@ def test_g8_a_task_that_no_worker_knows_is_wrong(
     assert _words(health, "task send")[0] == "wrong"
 
 
-def test_a_pause_is_a_note_with_who_and_why(headway_json: Callable[..., Any], app: Headway) -> None:
+def test_a_pause_is_a_note_with_actor_and_reason(
+    headway_json: Callable[..., Any], app: Headway
+) -> None:
     app.queues.pause_sync("mail", reason="provider down", actor="ada@desk")
     assert _words(headway_json("health"), "queue mail") == (
         "note",
@@ -211,7 +213,7 @@ def test_a_queue_s_limits_are_shown(headway_json: Callable[..., Any], app: Headw
     assert words == "0 ready, 0 scheduled, 0 running; limit: 3 at once, 100/min"
 
 
-def test_a_paused_task_is_a_note_with_who_and_why(
+def test_a_paused_task_is_a_note_with_actor_and_reason(
     headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
 ) -> None:
     _worker(app, queues=["mail"], tasks=["send"])

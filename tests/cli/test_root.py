@@ -1,4 +1,4 @@
-"""What all commands share: help, exit codes, where errors go."""
+"""All commands: help, exit codes, where errors go."""
 
 from __future__ import annotations
 

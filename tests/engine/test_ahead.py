@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from headway import Headway, Limit
-from headway.engine.worker import Worker
 from headway.engine.running.ahead import Ahead
+from headway.engine.worker import Worker
 from tests.support import DEADLINE, eventually
 
 

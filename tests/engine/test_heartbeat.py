@@ -1,4 +1,4 @@
-"""What a worker finds out about its lease and about the jobs that run there, and who may tell it."""
+"""The heartbeat: a worker learns about its lease and its running jobs, from the database alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from headway import Headway
 from tests.support import Running, eventually
 
 
-async def test_h5_one_look_tells_of_a_cancel_where_nobody_listens(
+async def test_h5_one_heartbeat_finds_a_cancel_without_notifications(
     hw: Headway, start: Callable[..., Running]
 ) -> None:
-    """Also of a job that began after the look before it: a third of the lease, not two."""
+    """This holds for a job that began after the previous heartbeat: a third of the lease, not two."""
     began = asyncio.Event()
 
     @hw.task

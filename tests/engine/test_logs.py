@@ -1,4 +1,4 @@
-"""What a worker says: structured records that carry the job."""
+"""The log of a worker: structured records that carry the job."""
 
 import asyncio
 import logging

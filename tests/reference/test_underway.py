@@ -1,4 +1,4 @@
-"""What no other folder proves of underway's behaviours (U) and defects (UD)."""
+"""The behaviours (U) and defects (UD) of underway that no other folder proves."""
 
 from __future__ import annotations
 

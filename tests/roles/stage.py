@@ -1,4 +1,4 @@
-"""What the walk of a role finds in the database, made by the owner, and whether anything has changed."""
+"""The database as the walk of a role finds it, made by the owner, and whether it has changed."""
 
 from __future__ import annotations
 

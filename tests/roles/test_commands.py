@@ -36,7 +36,7 @@ def _given(make: Callable[[Stage], Any]) -> Words:
     return lambda stage: (make(stage),)[:0]
 
 
-# Who may, and what the command is told.
+# The roles that may, and the arguments of the command.
 _COMMANDS: dict[str, tuple[set[str], Words]] = {
     "init": (_ALL, lambda s: (s.name(),)),
     "migrate": (_OWNER, lambda _: ()),
@@ -92,7 +92,7 @@ def test_every_command_is_in_the_table() -> None:
 
 @pytest.fixture
 def _put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """What `headway worker` takes over of its process, and where `headway init` writes."""
+    """The parts of the process that `headway worker` takes over, and where `headway init` writes."""
     monkeypatch.setenv("HEADWAY_DATABASE_URL", "so that it is put back: `--dsn` sets it")
     monkeypatch.delenv("HEADWAY_DATABASE_URL")
     monkeypatch.chdir(tmp_path)

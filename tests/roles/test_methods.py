@@ -87,7 +87,7 @@ def _failed(stage: Stage) -> dict[str, Any]:
     return {"task": "greet", "since": f"{int(bool(stage.failed()))}h"}
 
 
-# Who may, and how it is called. Of a method and its `_sync` twin only the first is named.
+# The roles that may, and how it is called. Of a method and its `_sync` twin only the first is named.
 _METHODS: dict[str, tuple[set[str], Make]] = {
     "Headway.close": (_ALL, _hw()),
     "Headway.enqueue": (_PRODUCERS, _hw("greet")),
@@ -269,7 +269,7 @@ async def test_g16_a_role_does_its_job_and_nothing_beyond_it(stage: Stage, name:
 
 
 @pytest.mark.parametrize("kind", ["reader", "operator"])
-async def test_a_reader_who_waits_is_told_of_the_end(stage: Stage, kind: str) -> None:
+async def test_a_reader_that_waits_is_notified_of_the_end(stage: Stage, kind: str) -> None:
     hw, queue = stage.app(kind), stage.busy_queue()
     (claimed,) = stage.hand.claim(queue)
     try:

@@ -1,4 +1,4 @@
-"""Variables: those of the process, those of .env, and those that are none of ours."""
+"""Variables: those of the process, those of .env, and those of other programs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_empty_variable_says_nothing_and_hides_the_one_in_dotenv(
     assert project.value("pool_size") == 2
 
 
-def test_dotenv_is_the_one_beside_the_file_else_in_the_working_directory(
+def test_dotenv_is_the_one_next_to_the_file_else_in_the_working_directory(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(".env", "HEADWAY_POOL_SIZE=3")

@@ -33,7 +33,7 @@ def _store(dsn: str, store_schema: str) -> Iterator[Store]:
 
 @pytest.fixture
 def store(_store: Store) -> Store:
-    """A hand on an empty schema, at noon. Tests that change the schema itself take `own_store`."""
+    """A `Store` with an empty schema, at noon. Tests that change the schema itself take `own_store`."""
     _store.clear()
     return _store
 

@@ -31,7 +31,7 @@ from headway.store.statements import (
 from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 
-# What `headway job enqueue` leaves open.
+# The options that `headway job enqueue` leaves open.
 _OPTIONS: dict[str, Any] = dict.fromkeys(
     ("queue", "delay", "at", "priority", "ttl", "headers", "concurrency_key", "limit", "ordered")
 ) | {"unique_key": None, "on_taken": "skip", "limit_key": None, "no_keys": False}
@@ -120,7 +120,7 @@ def samples(
         fleet.clean_up(now),
         fleet.declare([_DEFINITION]),
         fleet.partitions(now),
-        controls.pause(target, "queue", "q", by="ada", reason="why", until=60.0, now=now),
+        controls.pause(target, "queue", "q", actor="ada", reason="why", until=60.0, now=now),
         controls.resume(target, "queue", "q", now),
         controls.read(now),
         controls.lock(["q"], [TASK], now),
@@ -157,7 +157,7 @@ def samples(
         schedules.due(batch, now),
         schedules.fire(target, _DUE, [_OCCURRENCE], until=now, next_at=now, now=now),
         schedules.schedules(None, now),
-        schedules.pause("nightly", by="ada", reason="why", now=now),
+        schedules.pause("nightly", actor="ada", reason="why", now=now),
         schedules.resume(target, "nightly", now),
         schedules.remove("nightly"),
         schedules.run(target, "nightly", one, now),

@@ -67,7 +67,7 @@ _BY_SQL = (
 def _works_by_sql(dsn: str) -> None:
     """The functions for SQL, in a session that has the settings of the database."""
     with psycopg.connect(dsn, autocommit=True) as conn:
-        # These are the caller's own affair. Keyed jobs are let in only at read committed.
+        # The caller decides these. Keyed jobs are admitted only at read committed.
         conn.execute("set default_transaction_read_only = off")
         conn.execute("set default_transaction_isolation = 'read committed'")
         names = "'statement_timeout', 'lock_timeout', 'transaction_timeout'"
@@ -221,7 +221,7 @@ _COLLATIONS = {
     "pg_c_utf8": "locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'",
     "pg_unicode_fast": "locale_provider builtin builtin_locale 'PG_UNICODE_FAST' locale 'C'",
 }
-"""What makes a database of a collation, by its name in pg_collation."""
+"""Options that make a database of a collation, by its name in pg_collation."""
 
 
 async def test_s32_any_collation_that_the_server_has_runs_jobs(dsn: str, database: Make) -> None:

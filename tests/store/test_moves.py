@@ -39,7 +39,7 @@ class Way:
     job: dict[str, Any] = field(default_factory=dict)
     cancelling: bool = False
     after_that: Callable[[Store], None] = lambda store: None
-    """What happens when the job is in its state, before the move."""
+    """Changes to the job in its state, before the move."""
 
 
 def _enqueue(**fields: Any) -> Way:

@@ -212,7 +212,7 @@ async def enqueue() -> None:
     assert_type(await (await plain_anything.enqueue("a")).result(), Any)
     assert_type(await generic.enqueue([1]), Job[dict[str, list[Receipt]]])
     assert_type(await keywords.enqueue(receipt=Receipt(1, [])), Job[None])
-    # What takes anything, takes anything: its calls are not checked, and none is refused.
+    # A function that takes anything takes anything: its calls are not checked, and none is refused.
     await untyped_first.enqueue({"a": 1})
     await untyped_first.enqueue(payload=[1], copies=2)
     await object_first.enqueue("a")

@@ -29,7 +29,7 @@ class CallOptions(TypedDict, total=False):
     """The options of `using`. Those left out come from the task."""
 
     delay: Duration | None
-    """Not before so long from now."""
+    """The earliest start, as a duration from now."""
     at: datetime | None
     """Not before then."""
     priority: int | None

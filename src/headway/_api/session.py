@@ -98,7 +98,7 @@ class Session:
         self._results: PerLoop[ResultListener] = PerLoop(ResultListener.stop, _drop)
         self._arrivals: PerLoop[ReadyListener] = PerLoop(ReadyListener.stop, _drop)
         self._hearing = Hearing()
-        self.patience: float | None = None
+        self.timeout: float | None = None
         """Seconds after which a call is given up; none: the client's default."""
         self.tasks: dict[str, DeclaresSchedules] = {}
         """The tasks and flows of the app, by name."""
@@ -207,7 +207,7 @@ class Session:
     @cached_property
     def client(self) -> Client:
         client = Client(self.target, pool_size=self.settings.app.pool_size)
-        client.patience = self.patience
+        client.timeout = self.timeout
         return client
 
     def redirect(self, *, dsn: str | None = None, schema: str | None = None) -> None:

@@ -39,7 +39,7 @@ def app_for(spec: str | None, *, dsn: str | None, schema: str | None) -> Headway
 def plain_app(dsn: str | None, schema: str | None) -> Headway:
     """Return an app without tasks and with one connection, on the given or configured database."""
     hw = Headway(pool_size=1)
-    session_of(hw).patience = CONNECT_TIMEOUT
+    session_of(hw).timeout = CONNECT_TIMEOUT
     session_of(hw).redirect(dsn=dsn, schema=schema)
     return _careful(hw)
 
@@ -58,9 +58,9 @@ def read_settings(spec: str | None, *, dsn: str | None, schema: str | None) -> S
 @asynccontextmanager
 async def opened(hw: Headway) -> AsyncGenerator[None]:
     """Open the app. Connecting has a short time limit for the terminal, later statements do not."""
-    session_of(hw).patience = CONNECT_TIMEOUT
+    session_of(hw).timeout = CONNECT_TIMEOUT
     async with hw:
-        session_of(hw).client.patience = None
+        session_of(hw).client.timeout = None
         yield
 
 

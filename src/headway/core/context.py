@@ -114,7 +114,7 @@ class Context:
             step=step,
             state=state,
         )
-        context.lend(conn)
+        context.attach(conn)
         return context
 
     @property
@@ -172,7 +172,7 @@ class Context:
         share = round(min(max(float(percent), 0.0), 100.0), 2)
         self._note({"percent": share, "message": storable(str(message), _LONGEST_NOTE)})
 
-    def lend(self, conn: Any) -> None:
+    def attach(self, conn: Any) -> None:
         """For the worker: set the connection that `conn` returns."""
         self._conn = conn
 

@@ -66,11 +66,15 @@ class Definition:
     def __post_init__(self) -> None:
         check_name(self.name, "flow name" if self.flow else "task name")
         if "/" in self.name:
-            raise ConfigError(f"name {self.name!r} must not have a / in it: it parts flow and step")
+            raise ConfigError(
+                f"name {self.name!r} must not contain /, which separates flow and step"
+            )
         if self.step:
             check_name(self.step, "step name")
         if "/" in self.step:
-            raise ConfigError(f"step name {self.step!r} must not have a / in it")
+            raise ConfigError(
+                f"step name {self.step!r} must not contain /, which separates flow and step"
+            )
         check_name(self.queue, "queue")
         check_priority(self.priority)
         optional_seconds(self.timeout, name="timeout")

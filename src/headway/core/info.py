@@ -222,8 +222,8 @@ class WorkerInfo:
     alive: bool
     silent_for: float
     """Seconds since its last heartbeat."""
-    sweeps: bool
-    """Whether it is the leader."""
+    leader: bool
+    """Whether it is the one that runs the sweeps."""
     draining: bool
     listening: bool | None
     """Whether it receives notifications; None if it has not reported that."""

@@ -203,7 +203,7 @@ def make_upkeep(
     """`owner` is told about the lease."""
     lease = seconds(spec.options.lease)
     # A heartbeat that is not answered in time must leave time for another one.
-    beats = EngineConnection(spec.target, patience=max(1.0, beat_every(lease)))
+    beats = EngineConnection(spec.target, timeout=max(1.0, beat_every(lease)))
     heartbeat = Heartbeat(beats, spec.clock, lease, owner)
     health = Health(
         running.executor,

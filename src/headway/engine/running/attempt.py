@@ -16,24 +16,19 @@ from headway.engine.running.batches import Batches
 from headway.engine.running.child import Prepare
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector, Overrides
-from headway.engine.running.job import Reason, RunningJob, ended_by
+from headway.engine.running.job import AttemptEvents, JobOwner, RunningJob, ended_by
 from headway.engine.running.outcomes import outcome_of
 from headway.engine.running.processes import Processes
 from headway.engine.running.threads import Abandoned, Threads
 from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
 from headway.errors import ConfigError, InvalidInput
-from headway.store.rows import Claim
 
 
-class Isolate(Protocol):
-    """Runs a job in a child process. It calls `started` when the handler begins, and `note` with its
-    progress."""
+class Isolates(Protocol):
+    """Runs suspects in child processes: `Isolation`."""
 
-    def __call__(
-        self,
-        running: RunningJob,
-        started: Callable[[], None],
-        note: Callable[[dict[str, Any]], None],
+    def outcome(
+        self, running: RunningJob, events: AttemptEvents
     ) -> Awaitable[Outcome | SettledInTransaction]: ...
 
 
@@ -49,21 +44,18 @@ class Handlers:
         overrides: Overrides,
         prepare_child: Prepare,
         transactional: TransactionalSettler,
-        stop: Callable[[str, Reason], None],
-        note: Callable[[Claim, dict[str, Any]], None],
-        isolate: Isolate | None = None,
+        owner: JobOwner,
+        isolation: Isolates | None = None,
     ) -> None:
-        """`stop` stops a job at its timeout. `note` takes progress. `isolate` runs a job in a child
-        process."""
+        """`owner` stops jobs at their timeout, and takes their progress."""
         self._threads = Threads(threads)
         self._processes = Processes(processes, max_result, prepare_child)
         self._injector = Injector(overrides)
         self._max_result = max_result
         self._transactional = transactional
-        self._stop = stop
-        self._note = note
-        self._isolate = isolate
-        self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
+        self._owner = owner
+        self._isolation = isolation
+        self._batches = Batches(call=self._call_batch, returned=self._returned, owner=owner)
 
     def hurry(self) -> None:
         """Interrupt handlers now, although their grace is not over."""
@@ -81,9 +73,8 @@ class Handlers:
             if running.reason is not None:
                 raise asyncio.CancelledError  # stopped before it began
             self._prepare(running)
-            if running.isolated and self._isolate is not None:
-                begin, note = partial(self._begin, running), partial(self._note, running.claim)
-                return await self._isolate(running, begin, note)
+            if running.isolated and self._isolation is not None:
+                return await self._isolation.outcome(running, _Reports(running, self._owner))
             arguments: dict[str, Any] = {}
             try:
                 if definition.flow is not None and definition.flow.state is not None:
@@ -97,8 +88,7 @@ class Handlers:
                     definition,
                     self._context(running),
                     running.claim,
-                    lambda: self._begin(running),
-                    partial(self._note, running.claim),
+                    _Reports(running, self._owner),
                 )
             if definition.transaction:
                 return await self._in_transaction(running, arguments)
@@ -107,7 +97,7 @@ class Handlers:
                 (item,) = arguments.values()
                 outcome = await self._batches.outcome(running, definition.batch, item)
             else:
-                self._begin(running)
+                _begin(running, self._owner)
                 outcome = self._returned(running, await self._call(running, arguments))
             if _may_wait(outcome):
                 return await self._settle_apart(running, outcome)
@@ -122,24 +112,24 @@ class Handlers:
         self, running: RunningJob, arguments: dict[str, Any]
     ) -> Outcome | SettledInTransaction:
         """Run the handler in a transaction that commits if, and only if, it succeeds."""
-        lent = await self._transactional.begin(sync=running.definition.executor == "thread")
+        transaction = await self._transactional.begin(sync=running.definition.executor == "thread")
         try:
-            self._context(running).lend(lent.conn)
-            self._begin(running)
+            self._context(running).attach(transaction.conn)
+            _begin(running, self._owner)
             outcome = self._returned(running, await self._call(running, arguments))
             if not isinstance(outcome, Broke):
                 # From here on the database decides. Nothing may stop the commit half way.
                 running.settling = True
                 if running.timer is not None:
                     running.timer.cancel()
-                return await self._transactional.settle(lent, running.claim, outcome)
+                return await self._transactional.settle(transaction, running.claim, outcome)
         except Abandoned as error:
-            lent.abandon(error.done)
+            transaction.abandon(error.done)
             raise
         except BaseException:
-            await lent.rollback()
+            await transaction.rollback()
             raise
-        await lent.rollback()
+        await transaction.rollback()
         return outcome
 
     async def _settle_apart(
@@ -149,12 +139,12 @@ class Handlers:
 
         In a batch it would delay all other jobs. The job can be stopped until there is a connection.
         """
-        lent = await self._transactional.begin_apart()
+        transaction = await self._transactional.begin_apart()
         running.settling = True
         try:
-            return await self._transactional.settle(lent, running.claim, outcome)
+            return await self._transactional.settle(transaction, running.claim, outcome)
         except BaseException:
-            await lent.rollback()
+            await transaction.rollback()
             raise
 
     async def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
@@ -203,13 +193,6 @@ class Handlers:
             if "retry" in options and "retry" not in definition.own:
                 running.policy = definition.retry.with_stored(options["retry"])
 
-    def _begin(self, running: RunningJob) -> None:
-        running.started = True
-        if running.timeout is not None:
-            running.timer = asyncio.get_running_loop().call_later(
-                running.timeout, self._stop, running.claim.id, "timeout"
-            )
-
     def _returned(self, running: RunningJob, value: Any) -> Returned | Moved | Broke:
         return outcome_of(
             running.definition, value, running.context, running.options or {}, self._max_result
@@ -218,12 +201,35 @@ class Handlers:
     def _context(self, running: RunningJob) -> Context:
         if running.context is None:
             claim, loop = running.claim, asyncio.get_running_loop()
-            note = partial(_note_from_any_thread, loop, partial(self._note, claim))
+            note = partial(_note_from_any_thread, loop, partial(self._owner.note, claim))
             stopped = running.reason is not None
             running.context = context_of(
                 claim, running.definition, running.timeout, note, stopped=stopped
             )
         return running.context
+
+
+class _Reports:
+    """Takes in the reports of a child process: `AttemptEvents`."""
+
+    def __init__(self, running: RunningJob, owner: JobOwner) -> None:
+        self._running = running
+        self._owner = owner
+
+    def begun(self) -> None:
+        _begin(self._running, self._owner)
+
+    def progressed(self, progress: dict[str, Any]) -> None:
+        self._owner.note(self._running.claim, progress)
+
+
+def _begin(running: RunningJob, owner: JobOwner) -> None:
+    """Record that the handler begins. Its timeout counts from now on."""
+    running.started = True
+    if running.timeout is not None:
+        running.timer = asyncio.get_running_loop().call_later(
+            running.timeout, owner.stop, running.claim.id, "timeout"
+        )
 
 
 def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:

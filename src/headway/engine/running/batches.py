@@ -25,7 +25,7 @@ from headway.core.batch import Batch
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
-from headway.engine.running.job import Reason, RunningJob, ended_by
+from headway.engine.running.job import JobOwner, RunningJob, ended_by
 from headway.store.rows import Claim
 
 
@@ -64,12 +64,12 @@ class Batches:
         *,
         call: Callable[[Definition, Sequence[RunningJob], list[Any]], Awaitable[Any]],
         returned: Callable[[RunningJob, Any], Outcome],
-        stop: Callable[[str, Reason], None],
+        owner: JobOwner,
     ) -> None:
-        """`call` calls a handler, `returned` turns a value into an outcome, `stop` stops a job."""
+        """`call` calls a handler, `returned` turns a value into an outcome."""
         self._call = call
         self._returned = returned
-        self._stop = stop
+        self._owner = owner
         self._waiting: dict[str, deque[_Member]] = {}
         self._calls: dict[str, _BatchCall] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -139,7 +139,7 @@ class Batches:
     def _time_out(self, call: _BatchCall, timeout: float) -> None:
         for member in list(call.members):
             if member.running.timeout == timeout:
-                self._stop(member.running.claim.id, "timeout")
+                self._owner.stop(member.running.claim.id, "timeout")
 
     async def _run(self, call: _BatchCall, asked: list[_Member]) -> None:
         """Make one call, and answer each job that has not left when it ends. Never raise."""

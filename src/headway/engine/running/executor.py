@@ -78,9 +78,8 @@ class Executor:
             overrides=overrides,
             prepare_child=prepare_child,
             transactional=transactional,
-            stop=self.stop,
-            note=self._note,
-            isolate=isolation.outcome,
+            owner=self,
+            isolation=isolation,
         )
         self._suspects = Suspects(isolation)
         self.ahead = Ahead(slots, self._give_back)
@@ -169,6 +168,11 @@ class Executor:
             running.context.stop()
         if running.entered and running.task is not None:
             running.task.cancel()
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        """Take the progress of a job, if it still runs here."""
+        if claim.id in self._running:
+            self._progress.note(claim, progress)
 
     def stop_all(self, reason: Reason, *, unstarted_only: bool = False) -> None:
         for running in list(self._running.values()):
@@ -289,10 +293,6 @@ class Executor:
         self._settler.add(running.claim, RELEASE)
         if not self._running:
             self._idle.set()
-
-    def _note(self, claim: Claim, progress: dict[str, Any]) -> None:
-        if claim.id in self._running:
-            self._progress.note(claim, progress)
 
 
 def _about(claim: Claim) -> dict[str, Any]:

@@ -59,9 +59,6 @@ def serve(pipe: Connection, worker: HandlerEnvironment) -> None:
 async def _run(
     worker: HandlerEnvironment, request: Request, definition: Definition, say: Say
 ) -> None:
-    def note(_: Claim, progress: dict[str, Any]) -> None:
-        say(Message(progress=progress))
-
     if definition.batch is not None:
         # The child runs one job, so there are no others to wait for.
         definition = replace(definition, batch=replace(definition.batch, size=1))
@@ -73,8 +70,7 @@ async def _run(
         overrides=worker.overrides,
         prepare_child=worker.prepare,
         transactional=transactional,
-        stop=_leave_to_the_worker,
-        note=note,
+        owner=_ToWorker(say),
     )
     running = RunningJob(request.claim, definition, monotonic())
     outcome: Outcome | SettledInTransaction
@@ -85,7 +81,7 @@ async def _run(
             request.claim,
             request.timeout,
             worker.max_result,
-            lambda progress: note(request.claim, progress),
+            lambda progress: say(Message(progress=progress)),
         )
     else:
         outcome = await handlers.outcome(running)
@@ -96,6 +92,19 @@ async def _run(
         await transactional.close()
     except BaseException:
         log.exception("could not close the dependencies of %s after a job", definition.handler)
+
+
+class _ToWorker:
+    """Sends progress to the worker: `JobOwner`. It stops no job, because the worker kills the child."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def stop(self, job_id: str, reason: Reason) -> None:
+        pass
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        self._say(Message(progress=progress))
 
 
 class _IsolatedSettler(TransactionalSettler):
@@ -109,13 +118,13 @@ class _IsolatedSettler(TransactionalSettler):
 
     async def settle(
         self,
-        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        transaction: AsyncHandlerTransaction | SyncHandlerTransaction,
         claim: Claim,
         outcome: Returned | Moved,
     ) -> Outcome | SettledInTransaction:
         self._settling()
-        return await super().settle(lent, claim, outcome)
+        return await super().settle(transaction, claim, outcome)
 
 
-def _leave_to_the_worker(key_or_id: str, reason: Reason | None = None) -> None:
-    """Do nothing: the worker passes on freed keys, and stops jobs."""
+def _leave_to_the_worker(key: str) -> None:
+    """Do nothing: the worker admits under the freed keys (`Isolation.outcome`)."""

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from headway.core.clock import Clock
 from headway.core.definition import Definition
@@ -22,7 +21,7 @@ from headway.engine.running.child import Prepare
 from headway.engine.running.child_messages import Message, outcome_in
 from headway.engine.running.invoke import Overrides
 from headway.engine.running.isolated_child import HandlerEnvironment, serve
-from headway.engine.running.job import RunningJob
+from headway.engine.running.job import AttemptEvents, RunningJob
 from headway.engine.running.processes import Child, Children, reporting, request_for
 from headway.engine.running.transactional import SettledInTransaction
 from headway.store.connections.connect import Target
@@ -71,17 +70,14 @@ class Isolation:
         return definition.is_importable() and (not in_main or _children_import_main())
 
     async def outcome(
-        self,
-        running: RunningJob,
-        started: Callable[[], None],
-        note: Callable[[dict[str, Any]], None],
+        self, running: RunningJob, events: AttemptEvents
     ) -> Outcome | SettledInTransaction:
         """Return the outcome of an attempt in a child. Cancelling it kills the child.
 
-        `started` is called when the child has imported the app and begins the job. If the child dies
-        after that, the outcome is `Broke` with PROCESS_DIED.
+        The attempt has begun when the child has imported the app. If the child dies after that, the
+        outcome is `Broke` with PROCESS_DIED.
         """
-        report = reporting(started, note)
+        report = reporting(events)
 
         def receive(message: Message) -> None:
             if message.settling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from headway.core import failure
 from headway.core.context import Context
@@ -52,6 +52,26 @@ class RunningJob:
     """Done when an abandoned thread ends."""
     blocked: LoopBlock | None = None
     """The newest block of the event loop during this attempt."""
+
+
+class JobOwner(Protocol):
+    """Runs jobs: the executor of a worker, or a child process."""
+
+    def stop(self, job_id: str, reason: Reason) -> None:
+        """Stop a job, if it runs here."""
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        """Take the progress that a handler reported."""
+
+
+class AttemptEvents(Protocol):
+    """The reports of a child process about the attempt that it runs."""
+
+    def begun(self) -> None:
+        """The handler begins."""
+
+    def progressed(self, progress: dict[str, Any]) -> None:
+        """The handler reported its progress."""
 
 
 def ended_by(running: RunningJob, error: BaseException) -> Outcome:

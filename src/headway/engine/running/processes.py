@@ -28,6 +28,7 @@ from headway.engine.running.child_messages import (
     message_in,
     outcome_in,
 )
+from headway.engine.running.job import AttemptEvents
 from headway.engine.running.transactional import SettledInTransaction
 from headway.errors import ConfigError
 from headway.store.rows import Claim
@@ -161,16 +162,12 @@ class Processes:
         definition: Definition,
         context: Context,
         claim: Claim,
-        started: Callable[[], None],
-        note: Callable[[dict[str, Any]], None],
+        events: AttemptEvents,
     ) -> Outcome | SettledInTransaction:
-        """Return the outcome of running a job in a child. Cancelling it kills the child.
-
-        `started` is called when a child begins the job.
-        """
+        """Return the outcome of running a job in a child. Cancelling it kills the child."""
         timeout = None if context.deadline is None else (context.deadline - wall()).total_seconds()
         request = request_for(definition, claim, timeout)
-        return outcome_in(await self._children.ask(request, reporting(started, note)))
+        return outcome_in(await self._children.ask(request, reporting(events)))
 
     def close(self) -> None:
         self._children.close()
@@ -182,16 +179,14 @@ def request_for(definition: Definition, claim: Claim, timeout: float | None) -> 
     return Request(claim, function.__module__, function.__qualname__, timeout)
 
 
-def reporting(
-    started: Callable[[], None], note: Callable[[dict[str, Any]], None]
-) -> Callable[[Message], None]:
-    """Return a receiver of a child's messages: it calls `started` at the start, `note` with progress."""
+def reporting(events: AttemptEvents) -> Callable[[Message], None]:
+    """Return a receiver of a child's messages about an attempt."""
 
     def receive(message: Message) -> None:
         if message.begun:
-            started()
+            events.begun()
         if message.progress is not None:
-            note(message.progress)
+            events.progressed(message.progress)
 
     return receive
 

@@ -53,7 +53,7 @@ begin
     return next 'it was asked to stop';
   end if;
   if owner.id is null or owner.expires_at <= clock_timestamp() then
-    return next format('worker %s was lost; another one takes the job over, once one is alive', job.worker_id);
+    return next format('worker %s was lost; another worker takes the job back as soon as one is alive', job.worker_id);
   end if;
 end $$;
 
@@ -167,10 +167,10 @@ begin
       ready, job.key)
     when job.key_limit = 0 and each.name is null and alive and not exists (
         select 1 from {schema}.task t where t.name = {part handler job})
-      then format('no worker has declared its task yet, whose limits it waits for; deploy an app that defines it, or say them '
+      then format('it waits for the limits of its task, which no worker has declared yet; deploy an app that defines it, or set them '
         || 'with headway.set_limit(keys_of => %L)', job.task)
     when next_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(next_in))
-    when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
+    when alive then format('key %s has room for it, and a worker is about to admit it', job.key)
     else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;
 end $$;
 
@@ -212,8 +212,8 @@ begin
         and (b.priority > job.priority or (b.priority = job.priority and b.seq < job.seq))
       limit 1001) ahead;
     return next 'it waits for a free slot of a worker, ' || case before
-      when 0 then 'next in its queue' when 1 then 'behind 1 other of its queue'
-      when 1001 then 'behind over 1000 others of its queue' else format('behind %s others of its queue', before) end;
+      when 0 then 'next in its queue' when 1 then 'after 1 other of its queue'
+      when 1001 then 'after over 1000 others of its queue' else format('after %s others of its queue', before) end;
   end if;
 end $$;
 

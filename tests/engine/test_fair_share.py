@@ -130,7 +130,7 @@ def test_strict_without_a_star_still_has_a_place_for_everyone() -> None:
     assert turns.shares(3) == [("a", 3)]
 
 
-def test_who_is_not_able_is_passed_by_and_keeps_its_place() -> None:
+def test_a_queue_without_room_is_skipped_and_keeps_its_place() -> None:
     turns = FairShare({"a": 1, "b": 1}, strict=False)
     turns.join("a")
     turns.join("b")
@@ -138,7 +138,7 @@ def test_who_is_not_able_is_passed_by_and_keeps_its_place() -> None:
     assert turns.shares(4) == [("a", 2), ("b", 2)]
 
 
-def test_of_those_who_had_as_much_the_one_that_was_read_less_far_comes_first() -> None:
+def test_of_queues_with_equal_shares_the_one_that_was_read_less_far_comes_first() -> None:
     turns = FairShare({}, strict=False)
     for queue, place in (("a", 30), ("b", 10), ("c", 20)):
         turns.join(queue)
@@ -178,7 +178,7 @@ def test_all_room_is_asked_for_and_never_more(
     weights=st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10), min_size=2),
     rooms=st.lists(st.integers(1, 20), min_size=60, max_size=60),
 )
-def test_nobody_is_ever_behind_its_due_by_more_than_a_few_claims(
+def test_no_queue_is_ever_short_of_its_share_by_more_than_a_few_claims(
     weights: dict[str, int], rooms: list[int]
 ) -> None:
     """With a backlog in every queue, at every moment."""

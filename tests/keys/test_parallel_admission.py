@@ -1,6 +1,6 @@
-"""While a worker has more to claim than slots, it admits in parallel with its exchange.
+"""While a worker has more to claim than slots, it admits in parallel with its job loop.
 
-What lets in the next of a line waits for the key's lock, which these tests hold. Polls are an hour away.
+Admitting the next of a line waits for the key's lock, which these tests hold. Polls are an hour away.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Busy:
     async def begin(
         self, db: psycopg.Connection[Any], locks: Locks, start: Any, keys: str
     ) -> list[Job[None]]:
-        """Returns when only those are left who are next of these keys, and the locks are in their way."""
+        """Return when only the next jobs of these keys are left, and the locks are in their way."""
         keyed = await self.enqueue(keys)
         self.start(start)
         await self.until_running(db, len(keys))
@@ -100,7 +100,7 @@ class Busy:
         return [next_one for _, next_one in keyed]
 
 
-async def test_the_rest_goes_on_while_the_next_of_a_line_is_let_in(
+async def test_other_jobs_go_on_while_the_next_of_a_line_is_admitted(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     (job,) = await Busy(hw).begin(db, locks, start, "k")
@@ -109,10 +109,10 @@ async def test_the_rest_goes_on_while_the_next_of_a_line_is_let_in(
     await job.result(timeout=DEADLINE)
 
 
-async def test_nobody_passes_a_key_that_is_being_handed_on(
+async def test_keys_are_admitted_under_in_the_order_in_which_they_were_freed(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
-    """There is nothing more to claim when the other one's room is freed; still it stands behind."""
+    """There is nothing more to claim when the other key is freed; it still comes after the first."""
     busy = Busy(hw)
     first, second = await busy.enqueue("km")
     busy.start(start)
@@ -129,7 +129,7 @@ async def test_nobody_passes_a_key_that_is_being_handed_on(
         await job.result(timeout=DEADLINE)
 
 
-async def test_a_connection_that_is_lost_while_it_hands_on_loses_no_room(
+async def test_a_connection_that_is_lost_while_admitting_loses_no_room(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     (job,) = await Busy(hw).begin(db, locks, start, "k")
@@ -138,7 +138,7 @@ async def test_a_connection_that_is_lost_while_it_hands_on_loses_no_room(
     await job.result(timeout=DEADLINE)
 
 
-async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
+async def test_the_job_loop_admits_if_the_parallel_admitter_cannot(
     hw: Headway, start, db: psycopg.Connection[Any], schema: str
 ) -> None:
     busy = Busy(hw)
@@ -155,10 +155,10 @@ async def test_where_it_cannot_be_done_beside_it_is_done_by_the_exchange(
         await next_one.result(timeout=DEADLINE)
 
 
-async def test_a_worker_that_stops_hands_on_what_it_had_not_come_to(
+async def test_a_worker_that_stops_admits_under_its_last_keys(
     hw: Headway, start, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
-    """The room of one key while that of the other was being handed on."""
+    """One key is freed while the worker admits under the other."""
     busy = Busy(hw)
     jobs = await busy.begin(db, locks, start, "km")
     busy.running.worker.stop()
@@ -171,7 +171,7 @@ async def test_a_worker_that_stops_hands_on_what_it_had_not_come_to(
         await job.result(timeout=DEADLINE)
 
 
-async def test_room_that_a_killed_worker_had_not_handed_on_is_found(
+async def test_keys_that_a_killed_worker_freed_are_found(
     hw: Headway, told: Told, spawn_worker, db: psycopg.Connection[Any], locks: Locks
 ) -> None:
     register(hw)

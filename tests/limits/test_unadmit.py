@@ -1,4 +1,4 @@
-"""A pause of a queue or task holds up nobody else: others of the same keys go on."""
+"""A pause of a queue or task holds up no other job: others of the same keys go on."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def task(hw: Headway, request: pytest.FixtureRequest) -> Any:
     return work
 
 
-async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
+async def test_a_job_admitted_before_a_pause_gives_its_room_back_and_runs_after_it(
     hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
 ) -> None:
-    """No poll for an hour: they are told."""
+    """They do not poll for an hour: they are notified."""
     start(queues={"open": 1}, poll="1h", poll_alone="1h")
     shut = [await task.using(queue="bulk").enqueue() for _ in range(3)]
     ready = "select count(*) = 1 from job where state = 'r'"
@@ -60,7 +60,7 @@ async def test_what_was_let_in_before_a_pause_gives_way_and_runs_after_it(
         assert await job.result(timeout=DEADLINE) == "done"
 
 
-async def test_what_was_passed_by_is_let_in_when_the_pause_ends_by_itself(
+async def test_skipped_jobs_are_admitted_when_the_pause_ends_by_itself(
     hw: Headway, start: Start, db: psycopg.Connection[Any], task: Any
 ) -> None:
     start(queues={"*": 1}, poll="1h", poll_alone="1h")
@@ -72,7 +72,7 @@ async def test_what_was_passed_by_is_let_in_when_the_pause_ends_by_itself(
         assert await job.result(timeout=DEADLINE) == "done"
 
 
-async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
+async def test_a_pause_that_ends_in_the_middle_of_a_scan_is_not_slept_over(
     hw: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hw.migrate()
@@ -99,9 +99,9 @@ async def test_a_pause_that_ends_in_the_middle_of_a_look_is_not_slept_over(
     assert rest == 0, "the next look is due"
 
 
-async def test_until_idle_runs_who_can(hw: Headway, task: Any) -> None:
+async def test_until_idle_runs_the_jobs_that_can_run(hw: Headway, task: Any) -> None:
     shut = await task.using(queue="bulk").enqueue()
-    await hw.run_until_idle(queues={"elsewhere": 1})  # lets it in, and serves it not
+    await hw.run_until_idle(queues={"elsewhere": 1})  # admits it, and does not serve it
     assert (await shut.status()).state in ("ready", "blocked")
     await hw.controls.pause(queue="bulk")
     able = await task.using(queue="open").enqueue()
@@ -122,7 +122,7 @@ async def test_a_pause_of_one_task_holds_up_no_other_of_the_key(
     async def quick() -> None: ...
 
     start(poll="1h", concurrency=1)
-    await slow.enqueue_many([{}] * 4)  # one runs, one more was let in
+    await slow.enqueue_many([{}] * 4)  # one runs, one more was admitted
     await eventually(lambda: record.running() == 1)
     await hw.controls.pause(task="slow")
     start(poll="1h", concurrency=1)

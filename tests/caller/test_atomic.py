@@ -55,7 +55,7 @@ def test_g1_a_job_is_never_there_when_its_transaction_rolls_back(
     assert seen() == []
 
 
-def test_g1_a_job_behind_other_work_shares_its_end(
+def test_g1_a_job_after_other_work_shares_its_end(
     tx: Transaction, note: Task[Any, Any], seen: Seen, work: str
 ) -> None:
     tx.execute(work)

@@ -1,4 +1,4 @@
-"""A claim, a pause and a look at once: nobody has room twice."""
+"""A claim, a pause and a scan at once: no job has room twice."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from tests.store.store import Store, ask, shares
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_who_gives_way_is_not_the_one_who_is_being_claimed(
-    store: Store, every: Every, limit: int
-) -> None:
-    """A claim and a pause of its queue at once, and a look that finds others of the key."""
+def test_a_job_that_is_being_claimed_keeps_its_room(store: Store, every: Every, limit: int) -> None:
+    """A claim and a pause of its queue at once, and a scan that finds other jobs of the key."""
     line = Line(store, limit=limit)
     worker: list[int] = []
 
     def looks() -> list[Step]:
         lock, admit, end = line.admits()
-        give_way = says(lambda: jobs.unadmit([KEY], store.now))
-        return [does(lock, give_way), admit, end]
+        unadmit = says(lambda: jobs.unadmit([KEY], store.now))
+        return [does(lock, unadmit), admit, end]
 
     def pauses() -> Statement[Any]:
-        said: dict[str, Any] = {"by": None, "reason": None, "until": None, "now": store.now}
+        said: dict[str, Any] = {"actor": None, "reason": None, "until": None, "now": store.now}
         return controls.pause(store.target, "queue", "q", **said)
 
     def setup() -> list[list[Step]]:

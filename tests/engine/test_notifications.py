@@ -1,4 +1,4 @@
-"""How a worker hears of work: by notification, by an exact sleep, by polling alone."""
+"""The ways in which a worker finds work: by notification, by an exact sleep, by polling alone."""
 
 import asyncio
 
@@ -155,7 +155,7 @@ async def test_a_listener_that_was_killed_comes_back(hw, echo, hears, db) -> Non
     running = await hears()
     killed = db.execute(f"select pg_terminate_backend(pid) from ({LISTENERS}) l").fetchall()
     assert len(killed) == 1
-    # What is enqueued while nobody listens is looked for when somebody does again.
+    # A new listener looks for jobs that were enqueued while there was none.
     for n in range(5):
         assert await (await echo.enqueue(n)).result(timeout="60s") == n
     assert not running.done()

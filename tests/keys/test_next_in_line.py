@@ -22,7 +22,7 @@ def noted(db: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 
 
 @pytest.mark.parametrize("sync", [False, True], ids=["async", "thread"])
-async def test_handlers_with_a_transaction_hand_their_room_on(
+async def test_handlers_with_a_transaction_admit_the_next_job(
     hw: Headway, start, noted: psycopg.Connection[Any], schema: str, sync: bool
 ) -> None:
     insert = f"insert into {schema}.noted (n) values (%s)"
@@ -43,7 +43,7 @@ async def test_handlers_with_a_transaction_hand_their_room_on(
     )
 
 
-async def test_a_worker_that_stops_hands_on_what_its_last_handler_freed(
+async def test_a_worker_that_stops_admits_under_the_key_of_its_last_handler(
     hw: Headway, start, noted: psycopg.Connection[Any], schema: str
 ) -> None:
     """The room of a transaction=True handler, freed while its worker drains."""
@@ -67,10 +67,10 @@ async def test_a_worker_that_stops_hands_on_what_its_last_handler_freed(
 
 @pytest.mark.parametrize("end", ["cancelled", "expired"])
 @pytest.mark.parametrize("state", ["ready", "blocked"])
-async def test_the_next_is_let_in_when_one_before_it_is_cancelled_or_expires(
+async def test_the_next_is_admitted_when_one_before_it_is_cancelled_or_expires(
     hw: Headway, start, db: psycopg.Connection[Any], state: str, end: str
 ) -> None:
-    """A holder that was let in and not claimed yet, or the first in line."""
+    """A holder that was admitted and not claimed yet, or the first in line."""
 
     @hw.task(concurrency_key=Key("k", ordered=True))
     async def work() -> None: ...
