@@ -135,7 +135,7 @@ class JobLoop(Service):
         if self.worker_id == 0 or self._draining:
             return None
         executor = self._executor
-        free = executor.free(ahead=self._planner.limits.nothing_in_force)
+        free = executor.free(ahead=self._planner.may_claim_ahead)
         return self._planner.next(free, executor.free_of, executor.running_of, self.poll)
 
     async def _carry_out(self, trip: RoundTrip, connection: EngineConnection) -> None:

@@ -5,7 +5,8 @@ ahead about as many jobs as its slots can start during one round trip, at most `
 all slots. If handlers take longer than that, it claims none ahead: other workers may have free slots.
 
 - Only the shared slots have jobs ahead, and only while no limit or pause is in force, because a job
-  counts as running from its claim on.
+  counts as running from its claim on. In strict order there are none either.
+- Queues take turns among the jobs of one claim, in proportion to their shares of it (`in_turns`).
 - A job that has waited for `_LONGEST_WAIT` goes back to its queue, and no attempt is counted. Long jobs
   hold all slots then. The worker claims none ahead until short ones end again.
 - A job that waits can be stopped like any other. It has not started, so a drain gives it back.
@@ -14,11 +15,12 @@ all slots. If handlers take longer than that, it claims none ahead: other worker
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 
 from headway.core.clock import monotonic
 from headway.engine.running.job import RunningJob
+from headway.store.rows import Claim
 
 _MOST_TURNS = 4
 _LONGEST_WAIT = 1.0
@@ -90,3 +92,15 @@ class Ahead:
             self._give_back(self._waiting.popleft())
         if self._waiting:
             self._arm(self._waiting[0].since + _LONGEST_WAIT - now)
+
+
+def in_turns(claims: Sequence[Claim]) -> Sequence[Claim]:
+    """Return the jobs of a claim so that queues take turns. Within a queue the order stays."""
+    count, seen = Counter(claim.queue for claim in claims), Counter[str]()
+    if len(count) == 1:
+        return claims
+    places = list[float]()
+    for claim in claims:
+        seen[claim.queue] += 1
+        places.append(seen[claim.queue] / count[claim.queue])
+    return [claims[number] for number in sorted(range(len(claims)), key=places.__getitem__)]

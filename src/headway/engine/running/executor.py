@@ -15,7 +15,7 @@ from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Broke, Verdict, decide
 from headway.engine.jobs.settler import Settler
-from headway.engine.running.ahead import Ahead
+from headway.engine.running.ahead import Ahead, in_turns
 from headway.engine.running.attempt import Handlers
 from headway.engine.running.child import Prepare
 from headway.engine.running.invoke import Overrides
@@ -122,6 +122,8 @@ class Executor:
     def start(self, claims: Sequence[Claim]) -> None:
         """Start claimed jobs, in the given order."""
         now, started = monotonic(), list[RunningJob]()
+        if len(claims) > self._slots - self._taken:
+            claims = in_turns(claims)  # some will wait for a slot
         for claim in claims:
             if (before := self._running.get(claim.id)) is not None:
                 self._follow(before, claim)
