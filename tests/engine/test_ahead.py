@@ -13,23 +13,23 @@ from tests.support import DEADLINE, eventually
 
 
 @pytest.mark.parametrize(
-    ("round_trip", "handler", "room"),
+    ("turn", "handler", "room"),
     [
         (0.004, None, 0),  # nothing is known yet
-        (0.004, 0.001, 40),
-        (0.002, 0.001, 20),
-        (0.004, 0.0, 40),  # never more than four turns
-        (0.004, 0.008, 5),
-        (0.004, 0.016, 0),
+        (0.002, 0.001, 40),
+        (0.001, 0.001, 20),
+        (0.004, 0.0, 80),  # never more than eight for each slot
+        (0.004, 0.008, 10),
+        (0.004, 0.02, 0),
         (0.004, 10.0, 0),
     ],
 )
-async def test_as_many_jobs_wait_as_slots_can_start_during_a_round_trip(
-    round_trip: float, handler: float | None, room: int
+async def test_enough_jobs_wait_for_the_slots_while_the_next_claim_is_under_way(
+    turn: float, handler: float | None, room: int
 ) -> None:
     ahead = Ahead(10, lambda _: None)
     for _ in range(500):
-        ahead.round_trip_took(round_trip)
+        ahead.turn_took(turn)
         if handler is not None:
             ahead.handler_took(handler)
     assert ahead.room == pytest.approx(room, abs=1)

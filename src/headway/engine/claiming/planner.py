@@ -91,7 +91,7 @@ class ClaimPlanner:
 
     @property
     def may_claim_ahead(self) -> bool:
-        """Whether jobs may be claimed that wait for a slot: no limit, pause or strict order forbids it."""
+        """Whether jobs may be claimed that wait for a slot: no limit or pause, and no strict order."""
         return self.limits.nothing_in_force and not self._strict
 
     def scan_statement(self) -> Statement[Lanes]:

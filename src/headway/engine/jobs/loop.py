@@ -111,13 +111,15 @@ class JobLoop(Service):
             plan = None
         scan = self._planner.scan_statement() if plan is not None and plan.scan else None
         trip = RoundTrip(batch, keys, plan, scan, self._limits.take(freed))
-        verdicts = trip.divide()
+        verdicts, began = trip.divide(), monotonic()
         if verdicts is None:
             await self._carry_out(trip, self.connection)
         else:
             await self.in_parallel(
                 self._carry_out(verdicts, self.settling), self._carry_out(trip, self.connection)
             )
+        if plan is not None and plan.shares:
+            self._executor.ahead.turn_took(monotonic() - began)
         return 0
 
     async def close(self) -> None:
@@ -179,7 +181,6 @@ class JobLoop(Service):
             claims = []
         elif trip.plan is not None:
             self._planner.learn(trip.plan, claims, answers.limits, answers.lanes, answers.controls)
-            self._executor.ahead.round_trip_took(monotonic() - trip.plan.began)
             self._receive(claims, asked_by)
         self._limits.committed(trip.limits, claims)
 

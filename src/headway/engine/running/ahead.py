@@ -1,8 +1,9 @@
 """Jobs that are claimed before a slot is free, so that slots do not idle during a round trip.
 
 A handler of a millisecond ends sooner than the round trip that claims the next job. So a worker claims
-ahead about as many jobs as its slots can start during one round trip, at most `_MOST_TURNS` turns of
-all slots. If handlers take longer than that, it claims none ahead: other workers may have free slots.
+ahead twice as many jobs as its slots can start during one turn of the job loop: jobs of one claim run
+while the next is under way. It is never more than `_MOST` jobs for each slot. If handlers take much
+longer than a turn, the worker claims none ahead: other workers may have free slots.
 
 - Only the shared slots have jobs ahead, and only while no limit or pause is in force, because a job
   counts as running from its claim on. In strict order there are none either.
@@ -22,7 +23,9 @@ from headway.core.clock import monotonic
 from headway.engine.running.job import RunningJob
 from headway.store.rows import Claim
 
-_MOST_TURNS = 4
+_MOST = 8
+_LEAST = 0.5
+"""Jobs ahead for each slot. With fewer it is not worth it."""
 _LONGEST_WAIT = 1.0
 _WEIGHT = 0.05
 """The weight of the newest time in a mean."""
@@ -38,8 +41,8 @@ class Ahead:
         self._waiting: deque[RunningJob] = deque()
         self._handler: float | None = None
         """The mean seconds of a handler. None before the first has ended."""
-        self._round_trip = 0.0
-        """The mean seconds of a round trip that claims."""
+        self._turn = 0.0
+        """The mean seconds of a turn of the job loop that claims."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -48,13 +51,13 @@ class Ahead:
         return max(0, self._most() - len(self._waiting))
 
     def _most(self) -> int:
-        if self._handler is None or self._handler >= self._round_trip * _MOST_TURNS:
+        if self._handler is None:
             return 0
-        turns = self._round_trip / max(self._handler, self._round_trip / _MOST_TURNS)
-        return int(self._slots * turns)
+        for_each_slot = 2 * self._turn / max(self._handler, 1e-9)
+        return int(self._slots * min(for_each_slot, _MOST)) if for_each_slot >= _LEAST else 0
 
-    def round_trip_took(self, seconds: float) -> None:
-        self._round_trip += (seconds - self._round_trip) * _WEIGHT
+    def turn_took(self, seconds: float) -> None:
+        self._turn += (seconds - self._turn) * _WEIGHT
 
     def handler_took(self, seconds: float) -> None:
         mean = seconds if self._handler is None else self._handler
