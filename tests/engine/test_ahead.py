@@ -15,7 +15,6 @@ from tests.support import DEADLINE, eventually
 @pytest.mark.parametrize(
     ("turn", "handler", "room"),
     [
-        (0.004, None, 0),  # nothing is known yet
         (0.002, 0.001, 40),
         (0.001, 0.001, 20),
         (0.004, 0.0, 80),  # never more than eight for each slot
@@ -25,14 +24,21 @@ from tests.support import DEADLINE, eventually
     ],
 )
 async def test_enough_jobs_wait_for_the_slots_while_the_next_claim_is_under_way(
-    turn: float, handler: float | None, room: int
+    monkeypatch: pytest.MonkeyPatch, turn: float, handler: float, room: int
 ) -> None:
+    now = 100.0
+    monkeypatch.setattr("headway.engine.running.ahead.monotonic", lambda: now)
     ahead = Ahead(10, lambda _: None)
-    for _ in range(500):
+    for _ in range(19):
         ahead.turn_took(turn)
-        if handler is not None:
-            ahead.handler_took(handler)
+        ahead.handler_ended(now - handler)
+    assert ahead.room == 0, "too few handlers have ended"
+    for _ in range(200):
+        ahead.turn_took(turn)
+        ahead.handler_ended(now - handler)
     assert ahead.room == pytest.approx(room, abs=1)
+    now += 0.1
+    assert ahead.room == 0, "no handler ends any more"
 
 
 STATES = "select state::text, count(*)::int, max(attempt)::int from job group by 1 order by 1"

@@ -7,7 +7,10 @@ longer than a turn, the worker claims none ahead: other workers may have free sl
 
 - Only the shared slots have jobs ahead, and only while no limit or pause is in force, because a job
   counts as running from its claim on. In strict order there are none either.
-- Queues take turns among the jobs of one claim, in proportion to their shares of it (`in_turns`).
+- Queues take turns among the jobs of one claim, in proportion to their shares of it (`in_turns`). At the
+  turn of a queue its job with the highest priority starts.
+- The worker claims none ahead before it has seen `_SAMPLES` handlers end, or while none ends: then long
+  jobs may hold all slots.
 - A job that has waited for `_LONGEST_WAIT` goes back to its queue, and no attempt is counted. Long jobs
   hold all slots then. The worker claims none ahead until short ones end again.
 - A job that waits can be stopped like any other. It has not started, so a drain gives it back.
@@ -16,8 +19,10 @@ longer than a turn, the worker claims none ahead: other workers may have free sl
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
 
 from headway.core.clock import monotonic
 from headway.engine.running.job import RunningJob
@@ -26,6 +31,9 @@ from headway.store.rows import Claim
 _MOST = 8
 _LEAST = 0.5
 """Jobs ahead for each slot. With fewer it is not worth it."""
+_SAMPLES = 20
+_RECENT = 0.05
+"""Seconds since the last handler ended. If it is longer ago, handlers are not short now."""
 _LONGEST_WAIT = 1.0
 _WEIGHT = 0.05
 """The weight of the newest time in a mean."""
@@ -38,9 +46,15 @@ class Ahead:
         """`give_back` returns a job to its queue. The job is taken out before the call."""
         self._slots = slots
         self._give_back = give_back
-        self._waiting: deque[RunningJob] = deque()
-        self._handler: float | None = None
-        """The mean seconds of a handler. None before the first has ended."""
+        self._turns: deque[str] = deque()
+        """The queue of each job that waits, in the order of their turns."""
+        self._waiting = defaultdict[str, list[tuple[int, int, RunningJob]]](list)
+        """A heap for each queue: by priority, then in the order of arrival."""
+        self._number = count()
+        self._samples = 0
+        self._handler = 0.0
+        """The mean seconds of a handler."""
+        self._ended_at = 0.0
         self._turn = 0.0
         """The mean seconds of a turn of the job loop that claims."""
         self._timer: asyncio.TimerHandle | None = None
@@ -48,10 +62,10 @@ class Ahead:
     @property
     def room(self) -> int:
         """How many more jobs may be claimed ahead."""
-        return max(0, self._most() - len(self._waiting))
+        return max(0, self._most() - len(self._turns))
 
     def _most(self) -> int:
-        if self._handler is None:
+        if self._samples < _SAMPLES or monotonic() - self._ended_at > _RECENT:
             return 0
         for_each_slot = 2 * self._turn / max(self._handler, 1e-9)
         return int(self._slots * min(for_each_slot, _MOST)) if for_each_slot >= _LEAST else 0
@@ -59,25 +73,33 @@ class Ahead:
     def turn_took(self, seconds: float) -> None:
         self._turn += (seconds - self._turn) * _WEIGHT
 
-    def handler_took(self, seconds: float) -> None:
-        mean = seconds if self._handler is None else self._handler
-        self._handler = mean + (seconds - mean) * _WEIGHT
+    def handler_ended(self, since: float) -> None:
+        """A handler ended that had started at `since`."""
+        self._ended_at = now = monotonic()
+        self._samples += 1
+        self._handler += (now - since - self._handler) * max(_WEIGHT, 1 / self._samples)
 
     def put(self, running: RunningJob) -> None:
         """Keep a claimed job until a slot is free."""
-        self._waiting.append(running)
+        claim = running.claim
+        self._turns.append(claim.queue)
+        heappush(self._waiting[claim.queue], (-claim.priority, next(self._number), running))
         if self._timer is None:
             self._arm(_LONGEST_WAIT)
 
     def next(self) -> RunningJob | None:
         """Take out the job that starts next, if one waits."""
-        return self._waiting.popleft() if self._waiting else None
+        return heappop(self._waiting[self._turns.popleft()])[2] if self._turns else None
 
     def take(self, running: RunningJob) -> bool:
         """Take out this job. Return false if it does not wait."""
-        if running.entered or running not in self._waiting:
+        heap = self._waiting[running.claim.queue]
+        kept = [entry for entry in heap if entry[2] is not running]
+        if len(kept) == len(heap):
             return False
-        self._waiting.remove(running)
+        heapify(kept)
+        self._waiting[running.claim.queue] = kept
+        self._turns.remove(running.claim.queue)
         return True
 
     def close(self) -> None:
@@ -90,11 +112,13 @@ class Ahead:
     def _look(self) -> None:
         """Give back the jobs that have waited too long."""
         self._timer, now = None, monotonic()
-        while self._waiting and now - self._waiting[0].since >= _LONGEST_WAIT:
-            self._handler = _LONGEST_WAIT
-            self._give_back(self._waiting.popleft())
-        if self._waiting:
-            self._arm(self._waiting[0].since + _LONGEST_WAIT - now)
+        waiting = [entry[2] for heap in self._waiting.values() for entry in heap]
+        for running in waiting:
+            if now - running.since >= _LONGEST_WAIT and self.take(running):
+                self._samples = 0
+                self._give_back(running)
+        if self._turns:
+            self._arm(_LONGEST_WAIT / 2)
 
 
 def in_turns(claims: Sequence[Claim]) -> Sequence[Claim]:

@@ -226,7 +226,7 @@ class Executor:
 
     def _end(self, running: RunningJob) -> None:
         del self._running[running.claim.id]
-        self.ahead.handler_took(monotonic() - running.since)
+        self.ahead.handler_ended(running.since)
         self._suspects.ended(running)
         self._progress.forget(running.claim.id)
         if running.abandoned is None:
