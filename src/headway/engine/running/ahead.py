@@ -89,7 +89,14 @@ class Ahead:
 
     def next(self) -> RunningJob | None:
         """Take out the job that starts next, if one waits."""
-        return heappop(self._waiting[self._turns.popleft()])[2] if self._turns else None
+        if not self._turns:
+            return None
+        queue = self._turns.popleft()
+        heap = self._waiting[queue]
+        running = heappop(heap)[2]
+        if not heap:
+            del self._waiting[queue]
+        return running
 
     def take(self, running: RunningJob) -> bool:
         """Take out this job. Return false if it does not wait."""
