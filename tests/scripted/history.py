@@ -222,7 +222,7 @@ class History:
         assert settler.unsettled == 0
         assert settler.unsettled_claims() == []
         assert not executor.running
-        assert executor.free == SLOTS
+        assert executor.free() == SLOTS
         assert not keys._freed
         assert not keys._parallel
         if self.prompt and not self.faulty:

@@ -15,6 +15,7 @@ from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Broke, Verdict, decide
 from headway.engine.jobs.settler import Settler
+from headway.engine.running.ahead import Ahead, in_turns
 from headway.engine.running.attempt import Handlers
 from headway.engine.running.child import Prepare
 from headway.engine.running.invoke import Overrides
@@ -81,6 +82,7 @@ class Executor:
             isolation=isolation,
         )
         self._suspects = Suspects(isolation)
+        self.ahead = Ahead(slots, self._give_back)
         self._running: dict[str, RunningJob] = {}
         self._running_of = Counter[str]()
         self._taken = 0
@@ -90,9 +92,11 @@ class Executor:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @property
-    def free(self) -> int:
-        return 0 if self._suspects.needs_quiet else self._slots - self._taken
+    def free(self, *, ahead: bool = False) -> int:
+        """Return how many jobs may be claimed for the shared slots, with those that may wait for one."""
+        if self._suspects.needs_quiet:
+            return 0
+        return self._slots - self._taken + (self.ahead.room if ahead else 0)
 
     @property
     def dedicated(self) -> Mapping[str, int]:
@@ -118,6 +122,8 @@ class Executor:
     def start(self, claims: Sequence[Claim]) -> None:
         """Start claimed jobs, in the given order."""
         now, started = monotonic(), list[RunningJob]()
+        if len(claims) > self._slots - self._taken:
+            claims = in_turns(claims)  # some will wait for a slot
         for claim in claims:
             if (before := self._running.get(claim.id)) is not None:
                 self._follow(before, claim)
@@ -128,6 +134,9 @@ class Executor:
                 continue
             self._running[claim.id] = running
             self._running_of[running.definition.handler] += 1
+            if self._must_wait(running):
+                self.ahead.put(running)
+                continue
             self._take_slot(claim.queue, 1)
             started.append(running)
         if started:
@@ -155,6 +164,8 @@ class Executor:
             self._give_back_next(running, CANCEL if reason == "cancel" else RELEASE)
             return
         running.reason = reason
+        if self.ahead.take(running):
+            self._start_waiting(running)  # it ends at once
         if running.context is not None:
             running.context.stop()
         if running.entered and running.task is not None:
@@ -178,6 +189,7 @@ class Executor:
         await self._idle.wait()
 
     async def close(self) -> None:
+        self.ahead.close()
         self._suspects.close()
         await self._handlers.close()
 
@@ -214,6 +226,7 @@ class Executor:
 
     def _end(self, running: RunningJob) -> None:
         del self._running[running.claim.id]
+        self.ahead.handler_ended(running.since)
         self._suspects.ended(running)
         self._progress.forget(running.claim.id)
         if running.abandoned is None:
@@ -258,7 +271,30 @@ class Executor:
     def _free_slot(self, running: RunningJob) -> None:
         self._take_slot(running.claim.queue, -1)
         self._running_of[running.definition.handler] -= 1
+        if self._taken < self._slots and (waiting := self.ahead.next()) is not None:
+            self._start_waiting(waiting)
         self._on_free_slot()
+
+    def _must_wait(self, running: RunningJob) -> bool:
+        """Whether a claimed job waits for a slot. Suspects do not: they would be charged for a crash."""
+        shared = running.claim.queue not in self._dedicated
+        return shared and self._taken >= self._slots and not running.claim.crashes
+
+    def _start_waiting(self, running: RunningJob) -> None:
+        """Start a job that was claimed ahead."""
+        running.since = monotonic()
+        self._take_slot(running.claim.queue, 1)
+        # Not at once: jobs that end as soon as they start would nest without bound.
+        asyncio.get_running_loop().call_soon(self._enter, (running,))
+
+    def _give_back(self, running: RunningJob) -> None:
+        """Return a job that was claimed ahead to its queue. It has not started."""
+        del self._running[running.claim.id]
+        self._running_of[running.definition.handler] -= 1
+        self._suspects.ended(running)
+        self._settler.add(running.claim, RELEASE)
+        if not self._running:
+            self._idle.set()
 
 
 def _about(claim: Claim) -> dict[str, Any]:
