@@ -34,6 +34,7 @@ from headway.core.config import (
     WorkerSettings,
 )
 from headway.core.context import Context, Enqueueable, JobLogger
+from headway.core.current import JobInfo, current_job
 from headway.core.depends import Depends
 from headway.core.failure import Failure
 from headway.core.flow import Next
@@ -58,6 +59,7 @@ from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.schedule import Schedule
 from headway.engine.jobs.settler import WorkerReport
+from headway.engine.logs import JobFilter
 from headway.engine.worker import Worker
 from headway.errors import (
     ConfigError,
@@ -126,6 +128,8 @@ __all__ = [
     "JobCancelled",
     "JobExpired",
     "JobFailed",
+    "JobFilter",
+    "JobInfo",
     "JobLogger",
     "JobNotFound",
     "JobState",
@@ -175,5 +179,6 @@ __all__ = [
     "WorkerSettings",
     "Workers",
     "__version__",
+    "current_job",
     "preview",
 ]

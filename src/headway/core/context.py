@@ -127,10 +127,11 @@ class Context:
 
     @property
     def logger(self) -> JobLogger:
-        """A logger that adds the job's id, task, attempt and queue to its records."""
+        """A logger that adds the job's id, task, step, attempt and queue to its records."""
         extra = {
             "job_id": str(self.job_id),
             "task": self.task,
+            "step": self.step,
             "attempt": self.attempt,
             "queue": self.queue,
         }

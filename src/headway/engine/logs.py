@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Any, Literal
 
 from headway.core import codec
+from headway.core.current import BATCH_SIZE, CLAIMED
 from headway.core.printable import printable
 
 Format = Literal["text", "json"]
@@ -35,6 +36,40 @@ def in_use() -> tuple[str, Format] | None:
         format_: Format = "json" if isinstance(formatter, JsonFormatter) else "text"
         return logging.getLevelName(root.level), format_
     return None
+
+
+class JobFilter(logging.Filter):
+    """A filter for log handlers: it adds the current job to each record and lets all records pass.
+
+    A record gets `job_id`, `task`, `step` and `attempt`, and in a call for a batch `batch_size`. Fields
+    that the record has already stay as they are. A worker adds this filter to every handler of its
+    process when it starts.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        claim = CLAIMED.get()
+        if claim is not None:
+            found = vars(record)
+            found.setdefault("job_id", claim.id)
+            found.setdefault("task", claim.task)
+            found.setdefault("step", claim.step)
+            found.setdefault("attempt", claim.attempt)
+            if (size := BATCH_SIZE.get()) > 1:
+                found.setdefault("batch_size", size)
+        return True
+
+
+def name_jobs() -> None:
+    """Add `JobFilter` to every handler of this process that has none.
+
+    A filter of a handler sees the records of all libraries, and leaves loggers and the record factory
+    alone. A record factory could not do it: `extra` may not name a field that it sets.
+    """
+    loggers = [logging.getLogger(), *logging.getLogger().manager.loggerDict.values()]
+    for logger in loggers:
+        for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
+            if not any(isinstance(one, JobFilter) for one in handler.filters):
+                handler.addFilter(JobFilter())
 
 
 class JsonFormatter(logging.Formatter):
@@ -70,7 +105,8 @@ class TextFormatter(logging.Formatter):
         line = f"{moment} {record.levelname:<7} {record.name}: {message}"
         found = {} if record.name == "headway.worker" else fields(record)
         if found:
-            line += "  " + printable(" ".join(f"{name}={value}" for name, value in found.items()))
+            shown = (f"{name}={value}" for name, value in found.items() if value != "")
+            line += "  " + printable(" ".join(shown))
         if record.exc_info:
             trace = printable(self.formatException(record.exc_info), keep="\n\t")
             line += "\n" + indent(trace, "  ")

@@ -20,6 +20,7 @@ from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.engine import logs
 from headway.engine.claiming.fair_share import EVERY
 from headway.engine.idle import IdleWatch
 from headway.engine.jobs.settler import WorkerReport
@@ -127,6 +128,7 @@ class Worker:
         for number in handled:
             loop.add_signal_handler(number, self.stop)
         try:
+            logs.name_jobs()
             self._log_start()
             if self._idle_watch is None:
                 health = self._spec.options.health

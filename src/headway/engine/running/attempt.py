@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
 from headway.core.context import Context
+from headway.core.current import CLAIMED
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Moved, Outcome, Returned
 from headway.engine.running.batches import Batches
@@ -77,6 +78,7 @@ class Handlers:
     async def outcome(self, running: RunningJob) -> Outcome | SettledInTransaction:
         """Return the outcome of an attempt. It never raises, whatever the handler does."""
         definition = running.definition
+        CLAIMED.set(running.claim)
         try:
             if running.reason is not None:
                 raise asyncio.CancelledError  # stopped before it began

@@ -23,6 +23,7 @@ from typing import Any, cast
 from headway.core import failure
 from headway.core.batch import Batch
 from headway.core.clock import monotonic
+from headway.core.current import BATCH_SIZE, CLAIMED, without_job
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
 from headway.engine.running.job import Reason, RunningJob, ended_by
@@ -73,6 +74,7 @@ class Batches:
         self._waiting: dict[str, deque[_Member]] = {}
         self._calls: dict[str, _BatchCall] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._context = without_job()
 
     async def outcome(self, running: RunningJob, batch: Batch, item: Any) -> Outcome:
         """Return the outcome of one job's attempt. Raise CancelledError if it was stopped."""
@@ -133,7 +135,11 @@ class Batches:
         for timeout in {member.running.timeout for member in members} - {None}:
             assert timeout is not None
             call.timers.append(loop.call_later(timeout, self._time_out, call, timeout))
-        call.task = loop.create_task(self._run(call, list(members)))
+        # Not in the context of the job that happens to begin it: the call is for all of them.
+        context = self._context.copy()
+        context.run(CLAIMED.set, members[0].running.claim)
+        context.run(BATCH_SIZE.set, len(members))
+        call.task = loop.create_task(self._run(call, list(members)), context=context)
         return call
 
     def _time_out(self, call: _BatchCall, timeout: float) -> None:

@@ -16,8 +16,10 @@ from typing import Any, Protocol
 
 from headway.core import codec, failure
 from headway.core.context import Note
+from headway.core.current import CLAIMED
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
+from headway.engine import logs
 from headway.engine.running.child_messages import (
     ChildReply,
     Message,
@@ -95,6 +97,7 @@ def attend(
                     # The job is not to blame, and another child may work.
                     say(Message(reply=ChildReply(error=failure.envelope_of(error), again=True)))
                     continue
+                logs.name_jobs()  # the app, or the task's module, has set up logging by now
                 say(Message(begun=True))
                 run(request, definition, say)
 
@@ -126,6 +129,7 @@ async def call(
     note: Note,
 ) -> Outcome:
     """Call a process task here and return its outcome. Never raise."""
+    CLAIMED.set(claim)
     try:
         try:
             context = context_of(claim, definition, timeout, note)
