@@ -38,6 +38,7 @@ from headway.core.current import JobInfo, current_job
 from headway.core.depends import Depends
 from headway.core.failure import Failure
 from headway.core.flow import Next
+from headway.core.hooks import CallNext, JobEvent, NewJobInfo, SyncCallNext, WorkerEvent
 from headway.core.info import (
     Attempt,
     Control,
@@ -103,6 +104,7 @@ __all__ = [
     "BatchDecorator",
     "BoundTask",
     "Call",
+    "CallNext",
     "CallOptions",
     "ConfigError",
     "Context",
@@ -126,6 +128,7 @@ __all__ = [
     "InvalidInput",
     "Job",
     "JobCancelled",
+    "JobEvent",
     "JobExpired",
     "JobFailed",
     "JobFilter",
@@ -140,6 +143,7 @@ __all__ = [
     "KeyTaken",
     "Limit",
     "LogOptions",
+    "NewJobInfo",
     "Next",
     "Origin",
     "Overview",
@@ -166,6 +170,7 @@ __all__ = [
     "StepOptions",
     "Successor",
     "SupervisorOptions",
+    "SyncCallNext",
     "Task",
     "TaskDecorator",
     "TaskOptions",
@@ -173,6 +178,7 @@ __all__ = [
     "UnknownTask",
     "WaitingCount",
     "Worker",
+    "WorkerEvent",
     "WorkerInfo",
     "WorkerOptions",
     "WorkerReport",

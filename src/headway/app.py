@@ -20,6 +20,7 @@ from headway.core.config import CleanUp, Retention, WorkerSettings
 from headway.core.context import Context
 from headway.core.duration import Duration, optional_seconds
 from headway.core.failure import Failure
+from headway.core.hooks import EnqueueMiddleware, Middleware, SyncMiddleware
 from headway.core.info import ServerInfo
 from headway.engine import loop
 from headway.engine.jobs.settler import WorkerReport
@@ -43,6 +44,8 @@ from headway.workers import Workers
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+AnyMiddleware = TypeVar("AnyMiddleware", bound=Middleware | SyncMiddleware)
+AnyEnqueueMiddleware = TypeVar("AnyEnqueueMiddleware", bound=EnqueueMiddleware)
 
 
 class Headway:
@@ -211,7 +214,8 @@ class Headway:
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
             task = Task[..., Any](
-                self._session, define_task(function, options, lambda: self.retention)
+                self._session,
+                define_task(function, options, lambda: self.retention, self._session.hooks),
             )
             self._registry.add(task.name, task, options.get("schedule"))
             return task
@@ -237,6 +241,15 @@ class Headway:
         flow = Flow[Any](self._session, name, state, options, lambda: self.retention)
         self._registry.add(name, flow, options.get("schedule"))
         return flow
+
+    def middleware(self, function: AnyMiddleware, /) -> AnyMiddleware:
+        """Call a function around attempts: one that is async around all, a plain one around plain
+        functions, in their thread or process. The first is the outermost."""
+        return self._session.hooks.add_middleware(function)
+
+    def enqueue_middleware(self, function: AnyEnqueueMiddleware, /) -> AnyEnqueueMiddleware:
+        """Call a generator function around each enqueue. The first is the outermost."""
+        return self._session.hooks.add_enqueue_middleware(function)
 
     @property
     def tasks(self) -> dict[str, Task[..., Any] | Flow[Any]]:

@@ -152,7 +152,7 @@ async def test_fields_of_the_caller_and_formats_of_the_user_stay_as_they_are(hw:
 @pytest.mark.parametrize("name", ["say", "say_in_process"])
 async def test_records_of_child_processes_carry_the_job(hw: Headway, db, name: str) -> None:
     """`say` is a suspect, so it runs in an isolated child."""
-    job = await hooked.app_on(hw).get_task(name).enqueue()
+    job = await hooked.adopt(hw, name, hooked.app).enqueue()
     if name == "say":
         db.execute("update job set crashes = 1")
     await hw.run_until_idle(processes=1)
@@ -162,14 +162,12 @@ async def test_records_of_child_processes_carry_the_job(hw: Headway, db, name: s
 
 
 async def test_failures_are_logged_with_their_traceback(hw: Headway, caplog) -> None:
-    hw = hooked.app_on(hw)
-
     @hw.task(retry=Retry(2, backoff="constant", base=0, jitter=0))
     async def broken() -> None:
         raise ValueError("no luck")
 
     await broken.enqueue()
-    await hw.get_task("fail_in_process").enqueue()
+    await hooked.adopt(hw, "fail_in_process", hooked.app).enqueue()
     with caplog.at_level(logging.WARNING, "headway.worker"):
         await hw.run_until_idle()
     first, last = (r for r in caplog.records if r.task == "broken")

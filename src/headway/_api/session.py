@@ -21,6 +21,7 @@ from headway import embedded
 from headway._api.ready_jobs import Arrivals, ThreadArrivals
 from headway.core.clock import Clock
 from headway.core.definition import Definition
+from headway.core.hooks import Hooks
 from headway.engine import logs
 from headway.engine.notify.ready import ReadyListener
 from headway.engine.notify.results import ResultListener
@@ -104,6 +105,7 @@ class Session:
         """The tasks and flows of the app, by name."""
         self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """Replacements for functions given to `Depends`."""
+        self.hooks = Hooks()
         self.clock = Clock()
 
     def definition(self, task: str, step: str) -> Definition:

@@ -9,15 +9,17 @@ from functools import partial
 from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
+from headway.core.batch import Batch
 from headway.core.context import Context
-from headway.core.current import CLAIMED
+from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
-from headway.core.verdict import Broke, Moved, Outcome, Returned
-from headway.engine.running.batches import Batches
+from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned
+from headway.engine.running.batches import Answer, Answered, Batches
 from headway.engine.running.child import Prepare
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector, Overrides
-from headway.engine.running.job import Reason, RunningJob, ended_by
+from headway.engine.running.job import Ended, Reason, RunningJob, ended_by
+from headway.engine.running.middleware import around, around_plain
 from headway.engine.running.outcomes import outcome_of
 from headway.engine.running.processes import Processes
 from headway.engine.running.threads import Abandoned, Threads
@@ -64,7 +66,9 @@ class Handlers:
         self._stop = stop
         self._note = note
         self._isolate = isolate
-        self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
+        self._batches = Batches(
+            call=self._call_batch, returned=self._answer, began=self._began, stop=stop
+        )
 
     def hurry(self) -> None:
         """Interrupt handlers now, although their grace is not over."""
@@ -106,8 +110,7 @@ class Handlers:
                 return await self._in_transaction(running, arguments)
             outcome: Outcome
             if definition.batch is not None:
-                (item,) = arguments.values()
-                outcome = await self._batches.outcome(running, definition.batch, item)
+                outcome = await self._in_batch(running, definition.batch, *arguments.values())
             else:
                 self._begin(running)
                 outcome = self._returned(running, await self._call(running, arguments))
@@ -117,7 +120,7 @@ class Handlers:
         except BaseException as error:  # a job must not end the worker
             return ended_by(running, error)
         finally:
-            if running.timer is not None:
+            if running.timer is not None:  # most jobs have none
                 running.timer.cancel()
 
     async def _in_transaction(
@@ -159,7 +162,40 @@ class Handlers:
             await lent.rollback()
             raise
 
-    async def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
+    async def _in_batch(self, running: RunningJob, batch: Batch, item: Any) -> Outcome:
+        """Run one job of a batch. Middleware is around its part of the call."""
+        if not running.definition.hooks.attempt:
+            answer = await self._batches.outcome(running, batch, item)
+            return self._returned(running, answer.value) if isinstance(answer, Answered) else answer
+
+        async def call() -> Any:
+            self._cancel_timer(running)  # the call has its own
+            answer = await self._batches.outcome(running, batch, item)
+            self._set_timer(running)
+            match answer:
+                case Answered(value):
+                    return value
+                case Raised(error):
+                    # All jobs of a call may get the same exception. Each adds its own frames.
+                    raise error.with_traceback(failure.of_the_handler(error))
+                case _:
+                    raise Ended(answer)
+
+        self._set_timer(running)
+        return self._returned(running, await self._around(running, call))
+
+    def _around(self, running: RunningJob, call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+        job = info_of(running.claim)
+        attempt = running.definition.hooks.attempt
+        return around(attempt, job, call, lambda: running.reason is not None)
+
+    def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Call a handler for one job, with its middleware around it."""
+        if running.definition.hooks.attempt:
+            return self._around(running, lambda: self._call_handler(running, arguments))
+        return self._call_handler(running, arguments)
+
+    async def _call_handler(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
         definition = running.definition
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
@@ -192,7 +228,11 @@ class Handlers:
         definition = together[0].definition
         if definition.executor == "async":
             return definition.function(**arguments)  # type: ignore[no-any-return]
-        return self._threads.call(definition.function, arguments, partial(_grace, together))
+        function = definition.function
+        if definition.hooks.plain:
+            job = info_of(together[0].claim, len(together))
+            function = around_plain(definition.hooks.plain, job, function)
+        return self._threads.call(function, arguments, partial(_grace, together))
 
     def _prepare(self, running: RunningJob) -> None:
         """Set the timeout and the policy: the step's own, else the job's, else the task's."""
@@ -206,11 +246,26 @@ class Handlers:
                 running.policy = definition.retry.with_stored(options["retry"])
 
     def _begin(self, running: RunningJob) -> None:
+        self._began(running)
+        self._set_timer(running)
+
+    def _began(self, running: RunningJob) -> None:
         running.started = True
+
+    def _set_timer(self, running: RunningJob) -> None:
         if running.timeout is not None:
             running.timer = asyncio.get_running_loop().call_later(
                 running.timeout, self._stop, running.claim.id, "timeout"
             )
+
+    def _cancel_timer(self, running: RunningJob) -> None:
+        if running.timer is not None:
+            running.timer.cancel()
+
+    def _answer(self, running: RunningJob, value: Any) -> Answer:
+        if running.definition.hooks.attempt:
+            return Answered(value)
+        return self._returned(running, value)
 
     def _returned(self, running: RunningJob, value: Any) -> Returned | Moved | Broke:
         return outcome_of(

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from headway.core import codec, failure
 from headway.core.context import Note
-from headway.core.current import CLAIMED
+from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
 from headway.engine import logs
@@ -30,6 +30,7 @@ from headway.engine.running.child_messages import (
 )
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector
+from headway.engine.running.middleware import around, around_plain
 from headway.engine.running.outcomes import outcome_of
 from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
@@ -142,13 +143,28 @@ async def call(
         try:
             async with contextlib.AsyncExitStack() as stack:
                 arguments |= await injector.resolve(definition.dependencies, stack, lambda: context)
-                result = definition.function(**arguments)
+                result = await _called(definition, claim, arguments)
         finally:
             await injector.close()
         options: dict[str, Any] = {} if claim.options is None else codec.decode(claim.options)
         return outcome_of(definition, result, context, options, max_result)
     except BaseException as error:
         return Raised(error)
+
+
+async def _called(definition: Definition, claim: Claim, arguments: dict[str, Any]) -> Any:
+    """Call the function of a process task, with its middleware around it."""
+    function, hooks = definition.function, definition.hooks
+    if hooks.plain:
+        function = around_plain(hooks.plain, info_of(claim), function)
+    if not hooks.attempt:
+        return function(**arguments)
+
+    async def handler() -> Any:
+        return function(**arguments)
+
+    # The worker kills this process if the attempt must stop.
+    return await around(hooks.attempt, info_of(claim), handler, lambda: False)
 
 
 class _Termination:
