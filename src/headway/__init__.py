@@ -85,6 +85,7 @@ from headway.errors import (
     UnknownTask,
 )
 from headway.flow import Flow, Step, StepDecorator
+from headway.hooks import EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -116,6 +117,7 @@ __all__ = [
     "Depends",
     "EmbeddedUnavailable",
     "Enqueueable",
+    "EventHooks",
     "FailedJob",
     "Failure",
     "Fatal",

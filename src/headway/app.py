@@ -20,13 +20,13 @@ from headway.core.config import CleanUp, Retention, WorkerSettings
 from headway.core.context import Context
 from headway.core.duration import Duration, optional_seconds
 from headway.core.failure import Failure
-from headway.core.hooks import EnqueueMiddleware, Middleware, SyncMiddleware
 from headway.core.info import ServerInfo
 from headway.engine import loop
 from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
 from headway.failures import check_since, failures, failures_sync
 from headway.flow import Flow
+from headway.hooks import AnyEnqueueMiddleware, AnyMiddleware, EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -44,8 +44,6 @@ from headway.workers import Workers
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-AnyMiddleware = TypeVar("AnyMiddleware", bound=Middleware | SyncMiddleware)
-AnyEnqueueMiddleware = TypeVar("AnyEnqueueMiddleware", bound=EnqueueMiddleware)
 
 
 class Headway:
@@ -213,10 +211,8 @@ class Headway:
         """
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
-            task = Task[..., Any](
-                self._session,
-                define_task(function, options, lambda: self.retention, self._session.hooks),
-            )
+            found = define_task(function, options, lambda: self.retention, self._session.hooks)
+            task = Task[..., Any](self._session, found)
             self._registry.add(task.name, task, options.get("schedule"))
             return task
 
@@ -250,6 +246,11 @@ class Headway:
     def enqueue_middleware(self, function: AnyEnqueueMiddleware, /) -> AnyEnqueueMiddleware:
         """Call a generator function around each enqueue. The first is the outermost."""
         return self._session.hooks.add_enqueue_middleware(function)
+
+    @cached_property
+    def on(self) -> EventHooks:
+        """Call a function at an event: `hw.on("failed", notify)`, or as a decorator."""
+        return EventHooks(self._session.hooks)
 
     @property
     def tasks(self) -> dict[str, Task[..., Any] | Flow[Any]]:
@@ -460,6 +461,7 @@ class Headway:
             prepare_child=self._session.prepare_child(),
             max_wait=optional_seconds(self.settings.health.max_wait),
             declared=self._registry.declared(),
+            hooks=self._session.hooks,
         )
 
 

@@ -27,9 +27,7 @@ log = logging.getLogger("headway.job")
 class CallOf(Protocol[H_co]):
     """A call that is ready to be enqueued."""
 
-    @property
-    def job(self) -> Any: ...
-    def handle(self) -> H_co: ...
+    def into(self, children: list[Any]) -> H_co: ...
 
 
 class Enqueueable(Protocol[P, H_co]):
@@ -160,9 +158,7 @@ class Context:
 
     def enqueue_sync(self, task: Enqueueable[P, H], *args: P.args, **kwargs: P.kwargs) -> H:
         """Sync version of `enqueue`, for plain functions."""
-        call = task.call(*args, **kwargs)
-        self.children.append(call.job)
-        return call.handle()
+        return task.call(*args, **kwargs).into(self.children)
 
     async def progress(self, percent: float, message: str = "") -> None:
         """Report how far the job is. `status()`, the command line and the dashboard show it."""

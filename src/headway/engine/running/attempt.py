@@ -55,9 +55,11 @@ class Handlers:
         stop: Callable[[str, Reason], None],
         note: Callable[[Claim, dict[str, Any]], None],
         isolate: Isolate | None = None,
+        on_start: Callable[[Claim], None] | None = None,
     ) -> None:
         """`stop` stops a job at its timeout. `note` takes progress. `isolate` runs a job in a child
-        process."""
+        process. `on_start` is called when an attempt begins."""
+        self._on_start = on_start
         self._threads = Threads(threads)
         self._processes = Processes(processes, max_result, prepare_child)
         self._injector = Injector(overrides)
@@ -251,6 +253,8 @@ class Handlers:
 
     def _began(self, running: RunningJob) -> None:
         running.started = True
+        if self._on_start is not None:
+            self._on_start(running.claim)
 
     def _set_timer(self, running: RunningJob) -> None:
         if running.timeout is not None:

@@ -63,8 +63,10 @@ class Executor:
         isolation: Isolation,
         progress: ProgressWriter,
         on_free_slot: Callable[[], None],
+        on_start: Callable[[Claim], None] | None = None,
     ) -> None:
-        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free."""
+        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free, `on_start` when
+        an attempt begins."""
         self._definitions = definitions
         self._settler = settler
         self._slots = slots
@@ -81,6 +83,7 @@ class Executor:
             stop=self.stop,
             note=self._note,
             isolate=isolation.outcome,
+            on_start=on_start,
         )
         self._suspects = Suspects(isolation)
         self._running: dict[str, RunningJob] = {}
