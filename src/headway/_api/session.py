@@ -63,7 +63,7 @@ class ChildPreparation:
 
     directory: Path | None
     load_again: Callable[[], Loaded] | None
-    logging: tuple[str, logs.Format] | None
+    logging: logs.LogSetUp | None
 
     @property
     def loads_app(self) -> bool:
@@ -74,7 +74,7 @@ class ChildPreparation:
         """Return the app's definitions by handler; none if the app cannot be loaded again."""
         files.look_from(self.directory)
         if self.logging is not None:
-            logs.set_up(*self.logging)
+            self.logging.apply()
         if self.load_again is None:
             return {}
         declared = self.load_again().tasks.values()
