@@ -34,9 +34,11 @@ class EventHooks:
         self._hooks = hooks
 
     @overload
-    def __call__(self, event: JobEventName, function: OnJob, /) -> OnJob: ...
+    def __call__(self, event: JobEventName, function: Callable[[JobEvent], object], /) -> None: ...
     @overload
-    def __call__(self, event: WorkerEventName, function: OnWorker, /) -> OnWorker: ...
+    def __call__(
+        self, event: WorkerEventName, function: Callable[[WorkerEvent], object], /
+    ) -> None: ...
     @overload
     def __call__(self, event: JobEventName, /) -> Callable[[OnJob], OnJob]: ...
     @overload
@@ -51,4 +53,7 @@ class EventHooks:
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             return self._hooks.add_event(event, function)
 
-        return add if function is None else add(function)
+        if function is None:
+            return add
+        add(function)
+        return None

@@ -191,14 +191,13 @@ class Handlers:
         attempt = running.definition.hooks.attempt
         return around(attempt, job, call, lambda: running.reason is not None)
 
-    def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Awaitable[Any]:
-        """Call a handler for one job, with its middleware around it."""
-        if running.definition.hooks.attempt:
-            return self._around(running, lambda: self._call_handler(running, arguments))
-        return self._call_handler(running, arguments)
-
-    async def _call_handler(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
+    async def _call(
+        self, running: RunningJob, arguments: dict[str, Any], *, wrapped: bool = False
+    ) -> Any:
+        """Call a handler for one job. `wrapped`: its middleware is around this call already."""
         definition = running.definition
+        if definition.hooks.attempt and not wrapped:
+            return await self._around(running, lambda: self._call(running, arguments, wrapped=True))
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
         if not definition.dependencies:
@@ -248,8 +247,12 @@ class Handlers:
                 running.policy = definition.retry.with_stored(options["retry"])
 
     def _begin(self, running: RunningJob) -> None:
-        self._began(running)
-        self._set_timer(running)
+        # As `_began`, without a call: most jobs pass here.
+        running.started = True
+        if self._on_start is not None:
+            self._on_start(running.claim)
+        if running.timeout is not None:
+            self._set_timer(running)
 
     def _began(self, running: RunningJob) -> None:
         running.started = True
