@@ -34,9 +34,11 @@ from headway.core.config import (
     WorkerSettings,
 )
 from headway.core.context import Context, Enqueueable, JobLogger
+from headway.core.current import JobInfo, current_job
 from headway.core.depends import Depends
 from headway.core.failure import Failure
 from headway.core.flow import Next
+from headway.core.hooks import CallNext, JobEvent, NewJobInfo, SyncCallNext, WorkerEvent
 from headway.core.info import (
     Attempt,
     Control,
@@ -58,6 +60,7 @@ from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.schedule import Schedule
 from headway.engine.jobs.settler import WorkerReport
+from headway.engine.logs import JobFilter
 from headway.engine.worker import Worker
 from headway.errors import (
     ConfigError,
@@ -82,6 +85,7 @@ from headway.errors import (
     UnknownTask,
 )
 from headway.flow import Flow, Step, StepDecorator
+from headway.hooks import EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -101,6 +105,7 @@ __all__ = [
     "BatchDecorator",
     "BoundTask",
     "Call",
+    "CallNext",
     "CallOptions",
     "ConfigError",
     "Context",
@@ -112,6 +117,7 @@ __all__ = [
     "Depends",
     "EmbeddedUnavailable",
     "Enqueueable",
+    "EventHooks",
     "FailedJob",
     "Failure",
     "Fatal",
@@ -124,8 +130,11 @@ __all__ = [
     "InvalidInput",
     "Job",
     "JobCancelled",
+    "JobEvent",
     "JobExpired",
     "JobFailed",
+    "JobFilter",
+    "JobInfo",
     "JobLogger",
     "JobNotFound",
     "JobState",
@@ -136,6 +145,7 @@ __all__ = [
     "KeyTaken",
     "Limit",
     "LogOptions",
+    "NewJobInfo",
     "Next",
     "Origin",
     "Overview",
@@ -162,6 +172,7 @@ __all__ = [
     "StepOptions",
     "Successor",
     "SupervisorOptions",
+    "SyncCallNext",
     "Task",
     "TaskDecorator",
     "TaskOptions",
@@ -169,11 +180,13 @@ __all__ = [
     "UnknownTask",
     "WaitingCount",
     "Worker",
+    "WorkerEvent",
     "WorkerInfo",
     "WorkerOptions",
     "WorkerReport",
     "WorkerSettings",
     "Workers",
     "__version__",
+    "current_job",
     "preview",
 ]

@@ -26,6 +26,7 @@ from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
 from headway.failures import check_since, failures, failures_sync
 from headway.flow import Flow
+from headway.hooks import AnyEnqueueMiddleware, AnyMiddleware, EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -210,9 +211,8 @@ class Headway:
         """
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
-            task = Task[..., Any](
-                self._session, define_task(function, options, lambda: self.retention)
-            )
+            found = define_task(function, options, lambda: self.retention, self._session.hooks)
+            task = Task[..., Any](self._session, found)
             self._registry.add(task.name, task, options.get("schedule"))
             return task
 
@@ -237,6 +237,20 @@ class Headway:
         flow = Flow[Any](self._session, name, state, options, lambda: self.retention)
         self._registry.add(name, flow, options.get("schedule"))
         return flow
+
+    def middleware(self, function: AnyMiddleware, /) -> AnyMiddleware:
+        """Call a function around attempts: one that is async around all, a plain one around plain
+        functions, in their thread or process. The first is the outermost."""
+        return self._session.hooks.add_middleware(function)
+
+    def enqueue_middleware(self, function: AnyEnqueueMiddleware, /) -> AnyEnqueueMiddleware:
+        """Call a generator function around each enqueue. The first is the outermost."""
+        return self._session.hooks.add_enqueue_middleware(function)
+
+    @cached_property
+    def on(self) -> EventHooks:
+        """Call a function at an event: `hw.on("failed", notify)`, or as a decorator."""
+        return EventHooks(self._session.hooks)
 
     @property
     def tasks(self) -> dict[str, Task[..., Any] | Flow[Any]]:
@@ -447,6 +461,7 @@ class Headway:
             prepare_child=self._session.prepare_child(),
             max_wait=optional_seconds(self.settings.health.max_wait),
             declared=self._registry.declared(),
+            hooks=self._session.hooks,
         )
 
 

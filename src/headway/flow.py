@@ -164,7 +164,14 @@ class Flow(Generic[S]):
         """
 
         def define(function: Callable[..., Any]) -> Step[..., Any]:
-            definition = define_step(self._steps, self._options, function, options, self._retention)
+            definition = define_step(
+                self._steps,
+                self._options,
+                function,
+                options,
+                self._retention,
+                self._session.hooks,
+            )
             self._steps.add(definition)
             return Step[..., Any](self._session, definition)
 

@@ -112,8 +112,9 @@ class BoundTask(Generic[P, R]):
         return plain_shape(self.definition, self._options)
 
     def _shape(self) -> PlainShape | None:
-        """Return what the jobs share, if they are plain. With a clock of its own a test makes none."""
-        return self._plain if self._session.clock.fixed is None else None
+        """Return what the jobs share, if they are plain. A fixed clock and middleware make others."""
+        session = self._session
+        return None if session.clock.fixed is not None or session.hooks.enqueue else self._plain
 
     def _input(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Return the arguments of a plain call, checked and encoded."""

@@ -150,7 +150,7 @@ def test_the_core_touches_nothing_outside_itself() -> None:
 
 
 def test_settings_are_read_from_files_and_the_environment_in_one_place() -> None:
-    assert _places("tomllib") == {"settings/files.py"}
+    assert _places("tomllib") == {"settings/files.py", "settings/log_config.py"}
     asking = {
         module.place
         for module in modules().values()

@@ -17,6 +17,7 @@ _APP = {
     "controls",
     "failures",
     "flow",
+    "hooks",
     "job",
     "jobs",
     "pull",

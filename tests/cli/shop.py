@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from pathlib import Path
@@ -46,6 +47,7 @@ async def fail(ctx: Context, why: str) -> None:
 
 @hw.task(executor="process")
 def square(n: int) -> int:
+    logging.getLogger("shop").warning("squaring %d", n)
     return n * n
 
 

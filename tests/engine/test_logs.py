@@ -104,4 +104,4 @@ def test_a_child_process_is_told_how_its_worker_logs(
     formats: tuple[logs.Format, ...] = ("text", "json")
     for format_ in formats:
         logs.set_up("debug", format_)
-        assert hw._session.prepare_child().logging == ("DEBUG", format_)
+        assert hw._session.prepare_child().logging == logs.LogSetUp("DEBUG", format_)

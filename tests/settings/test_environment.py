@@ -82,7 +82,10 @@ def test_a_variable_that_cannot_be_is_named_with_its_value(
         ("HEADWAY_CONCURRENCY", "did you mean HEADWAY_WORKER__CONCURRENCY?"),
         ("HEADWAY_MAX_WAIT", "did you mean HEADWAY_HEALTH__MAX_WAIT?"),
         ("HEADWAY_HEALTH", "did you mean HEADWAY_WORKER__HEALTH?"),
-        ("HEADWAY_LOG__X", "the variables are HEADWAY_LOG__FORMAT, HEADWAY_LOG__LEVEL"),
+        (
+            "HEADWAY_LOG__X",
+            "the variables are HEADWAY_LOG__CONFIG, HEADWAY_LOG__FORMAT, HEADWAY_LOG__LEVEL",
+        ),
     ],
 )
 def test_a_variable_that_must_be_meant_for_a_setting_is_refused(

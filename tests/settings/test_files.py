@@ -99,7 +99,7 @@ def test_a_variable_names_another_file(project: Project, monkeypatch: pytest.Mon
         ),
         (
             "[log]\nxyz = 3",
-            "unknown setting log.xyz (= 3); the settings of [log] are format, level",
+            "unknown setting log.xyz (= 3); the settings of [log] are config, format, level",
         ),
         ("worker = 3", "worker = 3 is not a table; write it under a line [worker]"),
         ("profiles = 3", "profiles = 3 is not a table"),

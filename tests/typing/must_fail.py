@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from headway import Context, Depends, Headway, Job, Retention, Retry, Snooze, WorkerOptions
+from headway import (
+    Context,
+    Depends,
+    Headway,
+    Job,
+    JobEvent,
+    JobInfo,
+    Retention,
+    Retry,
+    Snooze,
+    SyncCallNext,
+    WorkerOptions,
+)
 
 hw = Headway()
 
@@ -169,3 +181,16 @@ async def workers() -> None:
     await hw.queues.pause("mail", "provider down")  # expect: error
     await hw.queues.resume(1)  # expect: error
     hw.job(17)  # expect: error
+
+
+def notify(event: JobEvent) -> None: ...
+
+
+def wrong_middleware(job: JobInfo, call_next: SyncCallNext, more: int) -> object: ...
+
+
+def hooks() -> None:
+    hw.on("finished", notify)  # expect: error
+    hw.on("worker_started", notify)  # expect: error
+    hw.middleware(wrong_middleware)  # expect: error
+    hw.enqueue_middleware(notify)  # expect: error

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, assert_type
@@ -14,17 +14,24 @@ import psycopg
 
 from headway import (
     Call,
+    CallNext,
     Context,
     Depends,
     Fatal,
     Headway,
     Job,
+    JobEvent,
+    JobInfo,
     JobState,
     JobStatus,
+    NewJobInfo,
     Retention,
     Retry,
     Snooze,
+    SyncCallNext,
+    WorkerEvent,
     WorkerOptions,
+    current_job,
 )
 
 hw = Headway()
@@ -290,3 +297,35 @@ async def queues() -> None:
 def calling_it_here() -> None:
     """A task is still a function."""
     assert plain("a") == ["a"]
+
+
+@hw.middleware
+async def trace(job: JobInfo, call_next: CallNext) -> object:
+    assert_type(job.job_id, UUID)
+    return await call_next()
+
+
+@hw.middleware
+def close_connections(job: JobInfo, call_next: SyncCallNext) -> object:
+    return call_next()
+
+
+@hw.enqueue_middleware
+def inject(jobs: Sequence[NewJobInfo]) -> Iterator[None]:
+    for job in jobs:
+        job.headers["trace"] = str(job.job_id)
+    yield
+
+
+@hw.on("failed")
+async def notify(event: JobEvent) -> None:
+    assert_type(event.exception, BaseException | None)
+
+
+@hw.on("worker_stopped")
+def stopped(event: WorkerEvent) -> None: ...
+
+
+hw.on("retried", notify)
+hw.on("succeeded", lambda event: print(event.job.handler))
+assert_type(current_job(), JobInfo | None)

@@ -11,6 +11,7 @@ from headway.core.batch import Batch
 from headway.core.config import DEFAULT_QUEUE, STOP_GRACE, Keep, Retention, keep_seconds
 from headway.core.definition import Definition, ExecutorKind, Steps
 from headway.core.duration import Duration
+from headway.core.hooks import Hooks
 from headway.core.keys import By, Key, Unique, as_key, as_unique
 from headway.core.limits import Limit, as_limit
 from headway.core.names import check_name
@@ -106,8 +107,9 @@ def check_options(kind: type, given: Mapping[str, Any], what: str) -> None:
 
 
 def define_task(
-    function: Callable[..., Any], options: Mapping[str, Any], retention: Callable[[], Retention]
-) -> Definition:
+    function: Callable[..., Any], options: Mapping[str, Any], retention: Callable[[], Retention],
+    hooks: Hooks,
+) -> Definition:  # fmt: skip
     """The definition of a task."""
     check_options(BatchTaskOptions, options, "a task")
     _check_function(function, "a task")
@@ -118,6 +120,7 @@ def define_task(
         name=options.get("name") or function.__name__,
         function=function,
         batch=batch,
+        hooks=hooks,
         **_shared(function, options),
         **endings(options, retention),
     )
@@ -127,7 +130,7 @@ def define_task(
 
 def define_step(
     steps: Steps, flow: Mapping[str, Any], function: Callable[..., Any], options: Mapping[str, Any],
-    retention: Callable[[], Retention],
+    retention: Callable[[], Retention], hooks: Hooks,
 ) -> Definition:  # fmt: skip
     """The definition of a step; `flow` are the options of its flow."""
     check_options(StepOptions, options, f"a step of {steps.flow}")
@@ -140,6 +143,7 @@ def define_step(
         step=options.get("name") or function.__name__,
         flow=steps,
         own=frozenset(options) - {"name"},
+        hooks=hooks,
         **_shared(function, {**kept, **options, "retry": retry}),
         **endings(flow, retention),
     )

@@ -21,6 +21,7 @@ from headway import embedded
 from headway._api.ready_jobs import Arrivals, ThreadArrivals
 from headway.core.clock import Clock
 from headway.core.definition import Definition
+from headway.core.hooks import Hooks
 from headway.engine import logs
 from headway.engine.notify.ready import ReadyListener
 from headway.engine.notify.results import ResultListener
@@ -62,7 +63,7 @@ class ChildPreparation:
 
     directory: Path | None
     load_again: Callable[[], Loaded] | None
-    logging: tuple[str, logs.Format] | None
+    logging: logs.LogSetUp | None
 
     @property
     def loads_app(self) -> bool:
@@ -73,7 +74,7 @@ class ChildPreparation:
         """Return the app's definitions by handler; none if the app cannot be loaded again."""
         files.look_from(self.directory)
         if self.logging is not None:
-            logs.set_up(*self.logging)
+            self.logging.apply()
         if self.load_again is None:
             return {}
         declared = self.load_again().tasks.values()
@@ -104,6 +105,7 @@ class Session:
         """The tasks and flows of the app, by name."""
         self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """Replacements for functions given to `Depends`."""
+        self.hooks = Hooks()
         self.clock = Clock()
 
     def definition(self, task: str, step: str) -> Definition:

@@ -27,9 +27,7 @@ log = logging.getLogger("headway.job")
 class CallOf(Protocol[H_co]):
     """A call that is ready to be enqueued."""
 
-    @property
-    def job(self) -> Any: ...
-    def handle(self) -> H_co: ...
+    def into(self, children: list[Any]) -> H_co: ...
 
 
 class Enqueueable(Protocol[P, H_co]):
@@ -127,10 +125,11 @@ class Context:
 
     @property
     def logger(self) -> JobLogger:
-        """A logger that adds the job's id, task, attempt and queue to its records."""
+        """A logger that adds the job's id, task, step, attempt and queue to its records."""
         extra = {
             "job_id": str(self.job_id),
             "task": self.task,
+            "step": self.step,
             "attempt": self.attempt,
             "queue": self.queue,
         }
@@ -159,9 +158,7 @@ class Context:
 
     def enqueue_sync(self, task: Enqueueable[P, H], *args: P.args, **kwargs: P.kwargs) -> H:
         """Sync version of `enqueue`, for plain functions."""
-        call = task.call(*args, **kwargs)
-        self.children.append(call.job)
-        return call.handle()
+        return task.call(*args, **kwargs).into(self.children)
 
     async def progress(self, percent: float, message: str = "") -> None:
         """Report how far the job is. `status()`, the command line and the dashboard show it."""

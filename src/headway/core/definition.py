@@ -17,6 +17,7 @@ from headway.core.config import STOP_GRACE, Retention, check_priority
 from headway.core.constraints import check_default, check_storable, stored_type
 from headway.core.depends import Dependency
 from headway.core.duration import optional_seconds, seconds
+from headway.core.hooks import Hooks
 from headway.core.injection import Injected, check_providers, injected, is_unreadable
 from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
@@ -62,6 +63,7 @@ class Definition:
     stop_grace: Any = STOP_GRACE
     batch: Batch | None = None
     """Set if the handler takes a list, with one item for each job, and returns a list."""
+    hooks: Hooks = field(default_factory=Hooks, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name, "flow name" if self.flow else "task name")

@@ -18,8 +18,10 @@ from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.core.hooks import Hooks
 from headway.engine.claiming.planner import ClaimPlanner
 from headway.engine.claiming.slots import check_batches, slots_of
+from headway.engine.event_calls import EventCalls
 from headway.engine.health.observers import Observers
 from headway.engine.health.state import Health
 from headway.engine.heartbeat import Heartbeat, LeaseListener, beat_every
@@ -57,6 +59,7 @@ class WorkerSpec:
     max_wait: float | None
     """How long a ready job may wait before /readyz mentions it."""
     declared: DeclaredByCode
+    hooks: Hooks
 
     def check(self) -> None:
         """Raise ConfigError if a worker cannot serve these tasks with these options."""
@@ -101,6 +104,7 @@ class Claiming:
     planner: ClaimPlanner
     keys: KeyAdmission
     settler: Settler
+    events: EventCalls
     job_loop_woken: asyncio.Event
 
 
@@ -136,8 +140,9 @@ def make_claiming(spec: WorkerSpec) -> Claiming:
         strict=spec.options.order == "strict",
     )
     keys = KeyAdmission(EngineConnection(spec.target), spec.clock, planner, woken.set)
-    settler = Settler(spec.options.batch, woken.set)
-    return Claiming(Registration(), planner, keys, settler, woken)
+    events = EventCalls(spec.hooks)
+    settler = Settler(spec.options.batch, woken.set, events.settled if events.wants_ends else None)
+    return Claiming(Registration(), planner, keys, settler, events, woken)
 
 
 def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnection) -> Running:
@@ -173,6 +178,7 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
         isolation=isolation,
         progress=progress,
         on_free_slot=claiming.job_loop_woken.set,
+        on_start=claiming.events.started if claiming.events.wants_starts else None,
     )
     stops = Stops(connection, executor, seconds(spec.options.lease))
     return Running(executor, transactional, progress, stops)

@@ -16,10 +16,12 @@ import signal
 import socket
 from collections.abc import Mapping
 
-from headway.core.clock import Clock
+from headway.core.clock import Clock, wall
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.core.hooks import Hooks, WorkerEvent, WorkerEventName
+from headway.engine import logs
 from headway.engine.claiming.fair_share import EVERY
 from headway.engine.idle import IdleWatch
 from headway.engine.jobs.settler import WorkerReport
@@ -63,6 +65,7 @@ class Worker:
         prepare_child: Prepare,
         max_wait: float | None = None,
         declared: DeclaredByCode | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         """See `WorkerSpec`."""
         self._spec = spec = WorkerSpec(
@@ -76,6 +79,7 @@ class Worker:
             prepare_child=prepare_child,
             max_wait=max_wait,
             declared=declared or DeclaredByCode(),
+            hooks=hooks or Hooks(),
         )
         spec.check()
         self._connection = EngineConnection(spec.target)
@@ -127,6 +131,7 @@ class Worker:
         for number in handled:
             loop.add_signal_handler(number, self.stop)
         try:
+            logs.name_jobs()
             self._log_start()
             if self._idle_watch is None:
                 health = self._spec.options.health
@@ -166,6 +171,8 @@ class Worker:
         upkeep, running = self._upkeep, self._running
         parallel_admitter = ParallelAdmitter(self._claiming.keys)
         services: list[Service] = [upkeep.heartbeat, parallel_admitter, self._job_loop]
+        if self._claiming.events.wanted:
+            services.insert(0, self._claiming.events)
         services += [*upkeep.maintenance.services, upkeep.declarations]
         services += [running.progress, running.stops]
         channel = self._spec.target.work_channel
@@ -216,6 +223,8 @@ class Worker:
         return self._upkeep.health.says()
 
     def trust(self, worker_id: int) -> None:
+        if worker_id and not self._announced_id:
+            self._claiming.events.worker(self._event("worker_started", worker_id))
         if worker_id and worker_id != self._announced_id:
             self._announced_id = worker_id
             log.info("registered as worker %d", worker_id)
@@ -289,6 +298,10 @@ class Worker:
     async def _close(self, services: list[Service]) -> None:
         # Wait no longer than this for a database that does not answer.
         loop = asyncio.get_running_loop()
+        if self._announced_id:
+            events = self._claiming.events
+            events.worker(self._event("worker_stopped", self._announced_id))
+            await events.finish()
         late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
         for service in reversed(services):
             await service.stop()
@@ -300,6 +313,16 @@ class Worker:
             await self._retire()
             late.cancel()
         await self._connection.close()
+
+    def _event(self, name: WorkerEventName, worker_id: int) -> WorkerEvent:
+        return WorkerEvent(
+            name=name,
+            worker_id=worker_id,
+            queues=self._spec.served,
+            slots=self._spec.slots,
+            at=wall(),
+            settled=self.report.settled,
+        )
 
     async def _retire(self) -> None:
         try:

@@ -9,19 +9,23 @@ from functools import partial
 from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
+from headway.core.batch import Batch
 from headway.core.context import Context
+from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
-from headway.core.verdict import Broke, Moved, Outcome, Returned
-from headway.engine.running.batches import Batches
+from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned
+from headway.engine.running.batches import Answer, Answered, Batches
 from headway.engine.running.child import Prepare
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector, Overrides
-from headway.engine.running.job import AttemptEvents, JobOwner, RunningJob, ended_by
+from headway.engine.running.job import AttemptEvents, Ended, JobOwner, RunningJob, ended_by
+from headway.engine.running.middleware import around, around_plain
 from headway.engine.running.outcomes import outcome_of
 from headway.engine.running.processes import Processes
 from headway.engine.running.threads import Abandoned, Threads
 from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
 from headway.errors import ConfigError, InvalidInput
+from headway.store.rows import Claim
 
 
 class Isolates(Protocol):
@@ -46,8 +50,11 @@ class Handlers:
         transactional: TransactionalSettler,
         owner: JobOwner,
         isolation: Isolates | None = None,
+        on_start: Callable[[Claim], None] | None = None,
     ) -> None:
-        """`owner` stops jobs at their timeout, and takes their progress."""
+        """`owner` stops jobs at their timeout, and takes their progress. `on_start` is called when an
+        attempt begins."""
+        self._on_start = on_start
         self._threads = Threads(threads)
         self._processes = Processes(processes, max_result, prepare_child)
         self._injector = Injector(overrides)
@@ -55,7 +62,9 @@ class Handlers:
         self._transactional = transactional
         self._owner = owner
         self._isolation = isolation
-        self._batches = Batches(call=self._call_batch, returned=self._returned, owner=owner)
+        self._batches = Batches(
+            call=self._call_batch, returned=self._answer, began=self._began, owner=owner
+        )
 
     def hurry(self) -> None:
         """Interrupt handlers now, although their grace is not over."""
@@ -69,12 +78,13 @@ class Handlers:
     async def outcome(self, running: RunningJob) -> Outcome | SettledInTransaction:
         """Return the outcome of an attempt. It never raises, whatever the handler does."""
         definition = running.definition
+        CLAIMED.set(running.claim)
         try:
             if running.reason is not None:
                 raise asyncio.CancelledError  # stopped before it began
             self._prepare(running)
             if running.isolated and self._isolation is not None:
-                return await self._isolation.outcome(running, _Reports(running, self._owner))
+                return await self._isolation.outcome(running, _Reports(running, self, self._owner))
             arguments: dict[str, Any] = {}
             try:
                 if definition.flow is not None and definition.flow.state is not None:
@@ -88,16 +98,15 @@ class Handlers:
                     definition,
                     self._context(running),
                     running.claim,
-                    _Reports(running, self._owner),
+                    _Reports(running, self, self._owner),
                 )
             if definition.transaction:
                 return await self._in_transaction(running, arguments)
             outcome: Outcome
             if definition.batch is not None:
-                (item,) = arguments.values()
-                outcome = await self._batches.outcome(running, definition.batch, item)
+                outcome = await self._in_batch(running, definition.batch, *arguments.values())
             else:
-                _begin(running, self._owner)
+                self.begin(running)
                 outcome = self._returned(running, await self._call(running, arguments))
             if _may_wait(outcome):
                 return await self._settle_apart(running, outcome)
@@ -105,7 +114,7 @@ class Handlers:
         except BaseException as error:  # a job must not end the worker
             return ended_by(running, error)
         finally:
-            if running.timer is not None:
+            if running.timer is not None:  # most jobs have none
                 running.timer.cancel()
 
     async def _in_transaction(
@@ -115,7 +124,7 @@ class Handlers:
         transaction = await self._transactional.begin(sync=running.definition.executor == "thread")
         try:
             self._context(running).attach(transaction.conn)
-            _begin(running, self._owner)
+            self.begin(running)
             outcome = self._returned(running, await self._call(running, arguments))
             if not isinstance(outcome, Broke):
                 # From here on the database decides. Nothing may stop the commit half way.
@@ -147,8 +156,40 @@ class Handlers:
             await transaction.rollback()
             raise
 
-    async def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
+    async def _in_batch(self, running: RunningJob, batch: Batch, item: Any) -> Outcome:
+        """Run one job of a batch. Middleware is around its part of the call."""
+        if not running.definition.hooks.attempt:
+            answer = await self._batches.outcome(running, batch, item)
+            return self._returned(running, answer.value) if isinstance(answer, Answered) else answer
+
+        async def call() -> Any:
+            self._cancel_timer(running)  # the call has its own
+            answer = await self._batches.outcome(running, batch, item)
+            self._set_timer(running)
+            match answer:
+                case Answered(value):
+                    return value
+                case Raised(error):
+                    # All jobs of a call may get the same exception. Each adds its own frames.
+                    raise error.with_traceback(failure.of_the_handler(error))
+                case _:
+                    raise Ended(answer)
+
+        self._set_timer(running)
+        return self._returned(running, await self._around(running, call))
+
+    def _around(self, running: RunningJob, call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+        job = info_of(running.claim)
+        attempt = running.definition.hooks.attempt
+        return around(attempt, job, call, lambda: running.reason is not None)
+
+    async def _call(
+        self, running: RunningJob, arguments: dict[str, Any], *, wrapped: bool = False
+    ) -> Any:
+        """Call a handler for one job. `wrapped`: its middleware is around this call already."""
         definition = running.definition
+        if definition.hooks.attempt and not wrapped:
+            return await self._around(running, lambda: self._call(running, arguments, wrapped=True))
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
         if not definition.dependencies:
@@ -180,7 +221,11 @@ class Handlers:
         definition = together[0].definition
         if definition.executor == "async":
             return definition.function(**arguments)  # type: ignore[no-any-return]
-        return self._threads.call(definition.function, arguments, partial(_grace, together))
+        function = definition.function
+        if definition.hooks.plain:
+            job = info_of(together[0].claim, len(together))
+            function = around_plain(definition.hooks.plain, job, function)
+        return self._threads.call(function, arguments, partial(_grace, together))
 
     def _prepare(self, running: RunningJob) -> None:
         """Set the timeout and the policy: the step's own, else the job's, else the task's."""
@@ -192,6 +237,35 @@ class Handlers:
                 running.timeout = options.get("timeout", running.timeout)
             if "retry" in options and "retry" not in definition.own:
                 running.policy = definition.retry.with_stored(options["retry"])
+
+    def begin(self, running: RunningJob) -> None:
+        """Record that the handler begins. Its timeout counts from now on."""
+        # As `_began`, without a call: most jobs pass here.
+        running.started = True
+        if self._on_start is not None:
+            self._on_start(running.claim)
+        if running.timeout is not None:
+            self._set_timer(running)
+
+    def _began(self, running: RunningJob) -> None:
+        running.started = True
+        if self._on_start is not None:
+            self._on_start(running.claim)
+
+    def _set_timer(self, running: RunningJob) -> None:
+        if running.timeout is not None:
+            running.timer = asyncio.get_running_loop().call_later(
+                running.timeout, self._owner.stop, running.claim.id, "timeout"
+            )
+
+    def _cancel_timer(self, running: RunningJob) -> None:
+        if running.timer is not None:
+            running.timer.cancel()
+
+    def _answer(self, running: RunningJob, value: Any) -> Answer:
+        if running.definition.hooks.attempt:
+            return Answered(value)
+        return self._returned(running, value)
 
     def _returned(self, running: RunningJob, value: Any) -> Returned | Moved | Broke:
         return outcome_of(
@@ -212,24 +286,16 @@ class Handlers:
 class _Reports:
     """Takes in the reports of a child process: `AttemptEvents`."""
 
-    def __init__(self, running: RunningJob, owner: JobOwner) -> None:
+    def __init__(self, running: RunningJob, handlers: Handlers, owner: JobOwner) -> None:
         self._running = running
+        self._handlers = handlers
         self._owner = owner
 
     def begun(self) -> None:
-        _begin(self._running, self._owner)
+        self._handlers.begin(self._running)
 
     def progressed(self, progress: dict[str, Any]) -> None:
         self._owner.note(self._running.claim, progress)
-
-
-def _begin(running: RunningJob, owner: JobOwner) -> None:
-    """Record that the handler begins. Its timeout counts from now on."""
-    running.started = True
-    if running.timeout is not None:
-        running.timer = asyncio.get_running_loop().call_later(
-            running.timeout, owner.stop, running.claim.id, "timeout"
-        )
 
 
 def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:

@@ -16,8 +16,10 @@ from typing import Any, Protocol
 
 from headway.core import codec, failure
 from headway.core.context import Note
+from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
+from headway.engine import logs
 from headway.engine.running.child_messages import (
     ChildReply,
     Message,
@@ -28,6 +30,7 @@ from headway.engine.running.child_messages import (
 )
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector
+from headway.engine.running.middleware import around, around_plain
 from headway.engine.running.outcomes import outcome_of
 from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
@@ -95,6 +98,7 @@ def attend(
                     # The job is not to blame, and another child may work.
                     say(Message(reply=ChildReply(error=failure.envelope_of(error), again=True)))
                     continue
+                logs.name_jobs()  # the app, or the task's module, has set up logging by now
                 say(Message(begun=True))
                 run(request, definition, say)
 
@@ -126,6 +130,7 @@ async def call(
     note: Note,
 ) -> Outcome:
     """Call a process task here and return its outcome. Never raise."""
+    CLAIMED.set(claim)
     try:
         try:
             context = context_of(claim, definition, timeout, note)
@@ -138,13 +143,28 @@ async def call(
         try:
             async with contextlib.AsyncExitStack() as stack:
                 arguments |= await injector.resolve(definition.dependencies, stack, lambda: context)
-                result = definition.function(**arguments)
+                result = await _called(definition, claim, arguments)
         finally:
             await injector.close()
         options: dict[str, Any] = {} if claim.options is None else codec.decode(claim.options)
         return outcome_of(definition, result, context, options, max_result)
     except BaseException as error:
         return Raised(error)
+
+
+async def _called(definition: Definition, claim: Claim, arguments: dict[str, Any]) -> Any:
+    """Call the function of a process task, with its middleware around it."""
+    function, hooks = definition.function, definition.hooks
+    if hooks.plain:
+        function = around_plain(hooks.plain, info_of(claim), function)
+    if not hooks.attempt:
+        return function(**arguments)
+
+    async def handler() -> Any:
+        return function(**arguments)
+
+    # The worker kills this process if the attempt must stop.
+    return await around(hooks.attempt, info_of(claim), handler, lambda: False)
 
 
 class _Termination:

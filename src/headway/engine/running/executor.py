@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from headway.core import failure
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
@@ -63,8 +64,10 @@ class Executor:
         isolation: Isolation,
         progress: ProgressWriter,
         on_free_slot: Callable[[], None],
+        on_start: Callable[[Claim], None] | None = None,
     ) -> None:
-        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free."""
+        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free, `on_start` when
+        an attempt begins."""
         self._definitions = definitions
         self._settler = settler
         self._slots = slots
@@ -80,6 +83,7 @@ class Executor:
             transactional=transactional,
             owner=self,
             isolation=isolation,
+            on_start=on_start,
         )
         self._suspects = Suspects(isolation)
         self.ahead = Ahead(slots, self._give_back)
@@ -313,13 +317,15 @@ def _report(claim: Claim, verdict: Verdict) -> None:
     extra = _about(claim)
     match verdict.kind:
         case "fail":
-            log.error("%s %s failed: %s", claim.handler, claim.id, what, extra=extra)
+            info = failure.exc_info(error, verdict.exception)
+            log.error("%s %s failed: %s", claim.handler, claim.id, what, extra=extra, exc_info=info)
         case "retry":
             tries = f"{claim.attempt} of {claim.max_attempts}"
             again = in_words(verdict.delay)
             log.warning(
                 "%s %s attempt %s failed, next in %s: %s",
                 claim.handler, claim.id, tries, again, what, extra=extra,
+                exc_info=failure.exc_info(error, verdict.exception),
             )  # fmt: skip
         case "advance" | "succeed":
             pass

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from headway.core.context import Context
+from headway.core.current import as_current
 from headway.core.depends import Dependency
 from headway.core.injection import Injected, injected, name_of
 from headway.engine.running.threads import carried
@@ -67,13 +68,14 @@ class Injector:
             return await asyncio.shield(future)
         future = self._made[provider] = asyncio.get_running_loop().create_future()
         try:
-            arguments = {
-                name: await self._once_per_worker(
-                    self._overrides.get(inner.provider, inner.provider)
-                )
-                for name, inner in self._injected(provider).dependencies.items()
-            }
-            value = await _enter(provider, arguments, self._stack)
+            with as_current(None):  # it outlives the job that needs it first
+                arguments = {
+                    name: await self._once_per_worker(
+                        self._overrides.get(inner.provider, inner.provider)
+                    )
+                    for name, inner in self._injected(provider).dependencies.items()
+                }
+                value = await _enter(provider, arguments, self._stack)
         except BaseException as error:
             # The next job tries again. The jobs that wait now get this error.
             del self._made[provider]

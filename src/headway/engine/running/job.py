@@ -74,8 +74,18 @@ class AttemptEvents(Protocol):
         """The handler reported its progress."""
 
 
+class Ended(Exception):
+    """The attempt ended with an outcome that is neither a value nor an exception of the handler."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("the worker ended the attempt")
+        self.outcome = outcome
+
+
 def ended_by(running: RunningJob, error: BaseException) -> Outcome:
     """Return the outcome of an attempt that ended with this exception."""
+    if isinstance(error, Ended):
+        return error.outcome
     if isinstance(error, Abandoned):
         running.abandoned = error.done
     if isinstance(error, Abandoned | asyncio.CancelledError) and (outcome := _stopped(running)):
