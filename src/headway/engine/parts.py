@@ -57,6 +57,8 @@ class WorkerSpec:
     max_wait: float | None
     """How long a ready job may wait before /readyz mentions it."""
     declared: DeclaredByCode
+    isolate: bool = True
+    """Suspects run in child processes. In a test they run here, alone."""
 
     def check(self) -> None:
         """Raise ConfigError if a worker cannot serve these tasks with these options."""
@@ -151,7 +153,7 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
     )
     isolation = Isolation(
         spec.target,
-        most=spec.options.isolation,
+        most=spec.options.isolation if spec.isolate else 0,
         max_result=spec.max_result,
         prepare=spec.prepare_child,
         clock=spec.clock,
@@ -173,6 +175,7 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
         isolation=isolation,
         progress=progress,
         on_free_slot=claiming.job_loop_woken.set,
+        clock=spec.clock,
     )
     stops = Stops(connection, executor, seconds(spec.options.lease))
     return Running(executor, transactional, progress, stops)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
+from headway.core.clock import Clock
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Moved, Outcome, Returned
@@ -51,19 +52,23 @@ class Handlers:
         transactional: TransactionalSettler,
         stop: Callable[[str, Reason], None],
         note: Callable[[Claim, dict[str, Any]], None],
+        clock: Clock,
         isolate: Isolate | None = None,
     ) -> None:
         """`stop` stops a job at its timeout. `note` takes progress. `isolate` runs a job in a child
         process."""
         self._threads = Threads(threads)
-        self._processes = Processes(processes, max_result, prepare_child)
+        self._processes = Processes(processes, max_result, prepare_child, clock)
         self._injector = Injector(overrides)
         self._max_result = max_result
         self._transactional = transactional
         self._stop = stop
         self._note = note
+        self._clock = clock
         self._isolate = isolate
-        self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
+        self._batches = Batches(
+            call=self._call_batch, returned=self._returned, stop=stop, clock=clock
+        )
 
     def hurry(self) -> None:
         """Interrupt handlers now, although their grace is not over."""
@@ -206,6 +211,7 @@ class Handlers:
     def _begin(self, running: RunningJob) -> None:
         running.started = True
         if running.timeout is not None:
+            running.times_out_at = self._clock.after(running.timeout)
             running.timer = asyncio.get_running_loop().call_later(
                 running.timeout, self._stop, running.claim.id, "timeout"
             )
@@ -221,7 +227,7 @@ class Handlers:
             note = partial(_note_from_any_thread, loop, partial(self._note, claim))
             stopped = running.reason is not None
             running.context = context_of(
-                claim, running.definition, running.timeout, note, stopped=stopped
+                claim, running.definition, running.timeout, note, self._clock, stopped=stopped
             )
         return running.context
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from headway.core import failure
 from headway.core.batch import Batch
-from headway.core.clock import monotonic
+from headway.core.clock import Clock, monotonic
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
 from headway.engine.running.job import Reason, RunningJob, ended_by
@@ -65,11 +65,13 @@ class Batches:
         call: Callable[[Definition, Sequence[RunningJob], list[Any]], Awaitable[Any]],
         returned: Callable[[RunningJob, Any], Outcome],
         stop: Callable[[str, Reason], None],
+        clock: Clock,
     ) -> None:
         """`call` calls a handler, `returned` turns a value into an outcome, `stop` stops a job."""
         self._call = call
         self._returned = returned
         self._stop = stop
+        self._clock = clock
         self._waiting: dict[str, deque[_Member]] = {}
         self._calls: dict[str, _BatchCall] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -128,6 +130,8 @@ class Batches:
         for member in members:
             member.call = call
             member.running.started = True
+            if member.running.timeout is not None:
+                member.running.times_out_at = self._clock.after(member.running.timeout)
         loop = asyncio.get_running_loop()
         # One timer for all jobs with the same timeout, so that they leave together.
         for timeout in {member.running.timeout for member in members} - {None}:

@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from headway.core import codec, failure
+from headway.core.clock import Clock
 from headway.core.context import Note
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
@@ -59,6 +60,7 @@ def serve(pipe: Connection, prepare: Prepare, max_result: int) -> None:
                 request.timeout,
                 max_result,
                 lambda progress: say(Message(progress=progress)),
+                Clock(request.now),
             )
         )
         say(Message(reply=reply_of(outcome, definition.retry)))
@@ -124,11 +126,12 @@ async def call(
     timeout: float | None,
     max_result: int,
     note: Note,
+    clock: Clock,
 ) -> Outcome:
     """Call a process task here and return its outcome. Never raise."""
     try:
         try:
-            context = context_of(claim, definition, timeout, note)
+            context = context_of(claim, definition, timeout, note, clock)
             arguments = definition.parameters.decode(claim.input)
         except InvalidInput as error:
             return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)

@@ -8,9 +8,10 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from headway.core.clock import monotonic
+from headway.core.clock import Clock, monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Broke, Verdict, decide
@@ -62,6 +63,7 @@ class Executor:
         isolation: Isolation,
         progress: ProgressWriter,
         on_free_slot: Callable[[], None],
+        clock: Clock,
     ) -> None:
         """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free."""
         self._definitions = definitions
@@ -79,6 +81,7 @@ class Executor:
             transactional=transactional,
             stop=self.stop,
             note=self._note,
+            clock=clock,
             isolate=isolation.outcome,
         )
         self._suspects = Suspects(isolation)
@@ -168,6 +171,12 @@ class Executor:
                 self.stop(running.claim.id, reason)
         if not unstarted_only:
             self._handlers.hurry()
+
+    def time_moved(self, now: datetime) -> None:
+        """Stop the attempts whose timeout lies before a moment to which a fixed clock was moved."""
+        for running in list(self._running.values()):
+            if running.times_out_at is not None and running.times_out_at <= now:
+                self.stop(running.claim.id, "timeout")
 
     async def idle(self) -> None:
         """Wait until no job runs."""

@@ -65,6 +65,7 @@ async def _run(
     if definition.batch is not None:
         # The child runs one job, so there are no others to wait for.
         definition = replace(definition, batch=replace(definition.batch, size=1))
+    clock = Clock(request.now)
     transactional = _IsolatedSettler(worker.target, request, lambda: say(Message(settling=True)))
     handlers = Handlers(
         threads=1,
@@ -75,6 +76,7 @@ async def _run(
         transactional=transactional,
         stop=_leave_to_the_worker,
         note=note,
+        clock=clock,
     )
     running = RunningJob(request.claim, definition, monotonic())
     outcome: Outcome | SettledInTransaction
@@ -86,6 +88,7 @@ async def _run(
             request.timeout,
             worker.max_result,
             lambda progress: note(request.claim, progress),
+            clock,
         )
     else:
         outcome = await handlers.outcome(running)
