@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headway.store.spare_schemas import SpareSchemas
-    from headway.testing import HeadwayFixture
+    from headway.testing import HeadwayFixture, InlineFixture
 
 _VARIABLE = "HEADWAY_TEST_DSN"
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
@@ -48,6 +48,15 @@ def headway(_headway_schemas: SpareSchemas) -> Iterator[HeadwayFixture]:
     from headway.testing import HeadwayFixture
 
     with HeadwayFixture(_headway_schemas).in_use() as fixture:
+        yield fixture
+
+
+@pytest.fixture
+def headway_inline() -> Iterator[InlineFixture]:
+    """Every app of this process keeps its jobs in memory during the test. There is no database."""
+    from headway.testing import InlineFixture
+
+    with InlineFixture().in_use() as fixture:
         yield fixture
 
 

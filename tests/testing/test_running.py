@@ -98,7 +98,7 @@ async def test_a_failure_that_nobody_looked_at_fails_the_test(headway: HeadwayFi
     await shop.charge.enqueue(-1)
     await shop.hw.run_until_idle()
     with pytest.raises(JobsFailed, match="a negative amount"):
-        headway._check(final_only=True)  # as the end of the test does
+        headway._look_at_the_end()
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Redirectable(Protocol):
     overrides: Overrides
 
     def leave(self) -> dict[str, Any]: ...
-    def enter(self, clock: Clock, instead: Instead | None = None) -> None: ...
+    def enter(self, clock: Clock, instead: Instead | None = None, **attributes: Any) -> None: ...
     def resume(self, left: dict[str, Any]) -> None: ...
 
 
@@ -71,6 +71,8 @@ class Redirection:
     dsn: str
     schema_for: Callable[[Place], str]
     clock: Clock
+    attributes: Mapping[str, Any] | None = None
+    """Of every session, in place of a database."""
     schemas: dict[Place, str] = field(default_factory=dict[Place, str])
     """The schemas in use."""
     _used: set[int] = field(default_factory=set[int])
@@ -83,7 +85,10 @@ class Redirection:
         """Redirect an app. What it had opened stays open, and unused."""
         self._left.append((session, _Left(session.leave(), session.overrides)))
         session.overrides = dict(session.overrides)
-        session.enter(self.clock, partial(self._settings, session))
+        if self.attributes is None:
+            session.enter(self.clock, partial(self._settings, session))
+        else:
+            session.enter(self.clock, **self.attributes)
 
     def concerns(self, app: App) -> bool:
         """Return whether an app takes part in this test.

@@ -81,8 +81,11 @@ class Session:
         """Replacements for functions given to `Depends`."""
         self.enter(Clock())
 
-    def enter(self, clock: Clock, instead: apps.Instead | None = None) -> None:
-        """Begin without a connection. `instead` returns settings that override those of the app."""
+    def enter(self, clock: Clock, instead: apps.Instead | None = None, **attributes: Any) -> None:
+        """Begin without a connection. `instead` returns settings that override those of the app.
+
+        `attributes` are the `target` and the `client` of a test without a database.
+        """
         self._command_line: dict[str, layers.Setting] = {}
         self._instead = instead
         self.clock = clock
@@ -92,6 +95,7 @@ class Session:
         )
         self._arrivals: PerLoop[ReadyListener] = PerLoop(ReadyListener.stop, ReadyListener.abandon)
         self._hearing = Hearing()
+        self.__dict__.update(attributes)
 
     def leave(self) -> dict[str, Any]:
         """Forget the database, and what is open. `resume` takes it back. For tests (apps.py)."""

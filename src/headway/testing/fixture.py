@@ -38,9 +38,7 @@ class HeadwayFixture(Looking):
         try:
             with redirected(self._redirection):
                 yield self
-                self._check(final_only=True)
-                for point in self._rigged.crash_points:
-                    assert point.happened, f"crash_at({point.name!r}) was never reached"
+                self._look_at_the_end()
         finally:
             for schema in self._redirection.schemas.values():
                 self._schemas.give_back(schema)
@@ -149,6 +147,12 @@ class HeadwayFixture(Looking):
         come back after a pause, so use `drain`, or `advance` and another run.
         """
         self._rigged.crash_at(handler_of(step), when, definitions())
+
+    def _look_at_the_end(self) -> None:
+        self._check(final_only=True)
+        for point in self._rigged.crash_points:
+            if not point.happened:
+                raise AssertionError(f"crash_at({point.name!r}) was never reached")
 
     def _check(self, *, final_only: bool = False) -> None:
         for schema in self._redirection.schemas.values():
