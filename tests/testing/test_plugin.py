@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-_APP = '''
+_APP = """
 from headway import Headway
 
 hw = Headway("postgresql://nobody@127.0.0.1:1/production")
@@ -23,9 +23,9 @@ def add(a: int, b: int) -> int:
 @hw.task(executor="process")
 def remote(n: int) -> int:
     return add.enqueue_sync(n, n).created + n
-'''
+"""
 
-_TESTS = '''
+_TESTS = """
 import pytest
 from app import add, hw, remote
 
@@ -43,19 +43,7 @@ def test_a_child_process_uses_the_same_schema(headway):
     headway.run_until_idle_sync(processes=1)
     assert headway.assert_enqueued(add, a=3).state == "succeeded"
 
-
-def test_a_failure_that_nobody_looks_at(headway):
-    hw.enqueue_sync("add", a=1, b=2)
-    add.enqueue_sync(2**62, 2**62)
-'''
-
-_CONFTEST = '''
-from app import add
-
-
-def fail(a: int, b: int) -> int:
-    raise ValueError("broken")
-'''
+"""
 
 
 @pytest.fixture
@@ -86,7 +74,7 @@ def _outcomes(done: subprocess.CompletedProcess[str]) -> str:
 def test_xdist_workers_do_not_disturb_each_other(project: Path, dsn: str) -> None:
     (project / "test_app.py").write_text(_TESTS.format(count=4))
     done = _pytest(project, "-n", "2", HEADWAY_TEST_DSN=dsn)
-    assert _outcomes(done) == "6 passed", done.stdout
+    assert _outcomes(done) == "5 passed", done.stdout
 
 
 @pytest.mark.slow
