@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from headway.engine.jobs.settler import Settler
 from headway.engine.maintenance.services import Maintenance
@@ -28,9 +28,8 @@ class IdleWatch(Service):
         maintenance: Maintenance,
         *,
         on_idle: Callable[[], None],
-        more: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`on_idle` is called once there is nothing left, and `more` says that nothing has come since."""
+        """`on_idle` is called once there is nothing left."""
         super().__init__()
         self._connection = connection
         self._is_idle = is_idle
@@ -38,13 +37,11 @@ class IdleWatch(Service):
         self._settler = settler
         self._maintenance = maintenance
         self._on_idle = on_idle
-        self._more = more
 
     async def turn(self) -> float | None:
         await self._executor.idle()
         await self._settler.drained()
-        idle = await self._connection.run(self._is_idle())
-        if idle and (self._more is None or not await self._more()):
+        if await self._connection.run(self._is_idle()):
             self._on_idle()
             return None
         self._maintenance.wake()

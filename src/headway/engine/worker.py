@@ -14,7 +14,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from headway.core.clock import Clock
@@ -166,13 +166,8 @@ class Worker:
             for number in handled:
                 loop.remove_signal_handler(number)
 
-    async def run_until_idle(
-        self, more: Callable[[], Awaitable[bool]] | None = None
-    ) -> WorkerReport:
-        """Serve until nothing is ready, running or due, and `more` returns false.
-
-        `more` may move the clock of a test.
-        """
+    async def run_until_idle(self) -> WorkerReport:
+        """Serve until nothing is ready, running or due."""
         self._idle_watch = IdleWatch(
             EngineConnection(self._spec.target),
             self._is_idle,
@@ -180,7 +175,6 @@ class Worker:
             self._claiming.settler,
             self._upkeep.maintenance,
             on_idle=self.stop,
-            more=more,
         )
         return await self.run()
 

@@ -263,8 +263,8 @@ class BrokenAttempt:
 
     @classmethod
     def of(cls, row: Row) -> BrokenAttempt:
-        *facts, outcome, error = row
-        return cls(*facts, _char(outcome), _json(error))
+        job_id, claim, task, step, attempt, outcome, error = row
+        return cls(job_id, claim, task, step, attempt, _char(outcome), _json(error))
 
     @property
     def handler(self) -> str:

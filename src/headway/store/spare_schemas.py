@@ -109,7 +109,7 @@ class SpareSchemas:
         tables = [row[0] for row in self._run(_FILLED, {"schema": name})]
         if tables:
             self._conn.execute(
-                sql.SQL(_EMPTY).format(tables=sql.SQL(", ".join(tables)))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+                sql.SQL(_EMPTY).format(tables=sql.SQL(", ".join(tables)))  # pyright: ignore[reportArgumentType]
             )
         self._run(_RESTART, {"schema": name})
 

@@ -81,8 +81,8 @@ class HeadwayFixture(Looking):
     ) -> WorkerReport:
         """Run all jobs, and move the time whenever the next one waits for it: delays, retries, rates.
 
-        Return when no job is left that could run. Schedules that become due meanwhile do not fire,
-        because they never end: see `run_for`. Raise JobsFailed if a job failed for good.
+        Return when no job is left that could run. The time is not moved for schedules, which never end:
+        see `run_for`. Raise JobsFailed if a job failed for good.
         """
         report = await self._runs.drain(seconds(within), settings)
         self._check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from headway._api.apps import Redirection, redirected
@@ -13,7 +13,7 @@ from headway.core import codec
 from headway.core.clock import Clock
 from headway.core.definition import Definition
 from headway.core.duration import Duration, seconds
-from headway.core.info import JobStatus
+from headway.core.info import JobState, JobStatus
 from headway.engine.jobs.settler import WorkerReport
 from headway.engine.running.invoke import Overrides
 from headway.errors import ConfigError
@@ -276,7 +276,7 @@ def _status(job: MemoryJob) -> JobStatus:
         task=job.task,
         queue=job.queue,
         step=job.step,
-        state=job.state.label,
+        state=cast(JobState, job.state.label),
         priority=job.priority,
         attempt=job.attempt,
         max_attempts=job.max_attempts,

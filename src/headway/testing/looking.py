@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from headway._api.apps import apps
@@ -13,7 +13,7 @@ from headway._api.registry import Registry
 from headway._api.session import Session
 from headway.core import codec
 from headway.core.definition import Definition
-from headway.core.info import EnqueuedJob
+from headway.core.info import EnqueuedJob, JobState
 from headway.errors import ConfigError, InvalidInput
 from headway.flow import Flow
 from headway.store.rows import MadeJob
@@ -119,7 +119,7 @@ def _job(made: MadeJob) -> EnqueuedJob:
         task=made.task,
         queue=made.queue,
         priority=made.priority,
-        state=made.state.label,
+        state=cast(JobState, made.state.label),
         run_at=made.run_at,
         headers=made.headers or {},
         args=args,

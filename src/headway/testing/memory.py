@@ -28,7 +28,7 @@ from headway.errors import InvalidInput, KeyTaken
 from headway.store.documents import NewJob
 from headway.store.rows import BrokenAttempt, MadeJob
 
-Run = Generator["Call", Outcome, None]
+Run = Generator["HandlerCall", Outcome, None]
 
 _WAITING = (State.READY, State.SCHEDULED)
 _MIDDLE = 0.5
@@ -36,7 +36,7 @@ _MIDDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HandlerCall:
     """A handler to be called."""
 
     is_async: bool
@@ -192,7 +192,7 @@ class MemoryJobs:
 
     def _call(
         self, job: MemoryJob, definition: Definition, overrides: Overrides, most: int
-    ) -> Call:
+    ) -> HandlerCall:
         """Return the call of a job's handler. Raise InvalidInput if its input does not fit."""
         carried = None if job.carried is None else job.carried.decode()
         timeout = job.options.get("timeout", definition.timeout_seconds)
@@ -213,10 +213,10 @@ class MemoryJobs:
             state=state_of(definition, carried),
             _now=self.clock.read,
         )
-        arguments = definition.parameters.decode(job.input)
+        arguments: dict[str, Any] = definition.parameters.decode(job.input)
         batch = definition.batch is not None
         if batch:
-            arguments = {name: [item] for name, item in arguments.items()}
+            arguments = dict[str, Any]((name, [item]) for name, item in arguments.items())
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = [context] if batch else context
 
@@ -227,7 +227,7 @@ class MemoryJobs:
                     return Raised(value)
             return outcome_of(definition, value, context, job.options, most)
 
-        return Call(
+        return HandlerCall(
             definition.executor == "async",
             lambda: direct_call.call(definition, overrides, (), arguments),
             outcome,
@@ -260,7 +260,7 @@ class MemoryJobs:
         self.make(verdict.children or ())
 
 
-async def outcome(call: Call) -> Outcome:
+async def outcome(call: HandlerCall) -> Outcome:
     """Return the outcome of a call. A plain function runs in a thread."""
     try:
         value = await call.call() if call.is_async else await asyncio.to_thread(call.call)
@@ -269,7 +269,7 @@ async def outcome(call: Call) -> Outcome:
         return Raised(error)
 
 
-def outcome_sync(call: Call) -> Outcome:
+def outcome_sync(call: HandlerCall) -> Outcome:
     """Return the outcome of a call in this thread. An async function gets an event loop of its own."""
     try:
         return call.outcome(loop.run(call.call()) if call.is_async else call.call())

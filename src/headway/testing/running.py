@@ -67,8 +67,9 @@ class Runs:
     async def _guarded(self, run: Coroutine[Any, Any, None], within: float) -> WorkerReport:
         self._settled.clear()
         self._lost = 0
+        limit = asyncio.timeout(within)
         try:
-            async with asyncio.timeout(within) as limit:
+            async with limit:
                 await run
         except TimeoutError:
             if limit.expired():
