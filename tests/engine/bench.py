@@ -85,6 +85,7 @@ class Bench:
                 transactional=self._transactional,
                 stop=lambda *_: None,
                 note=lambda _, progress: self.noted.append(progress),
+                clock=session.clock,
             )
         return self._handlers
 

@@ -140,6 +140,24 @@ def test_time_stands_still_for_a_handler_and_moves_with_the_test(headway: Headwa
     assert seen == [timedelta(days=7)], "and the worker has not lost its lease"
 
 
+async def test_a_worker_that_runs_already_follows_the_time(headway: HeadwayFixture) -> None:
+    running = asyncio.create_task(shop.hw.run_worker(grace="1s"))
+    try:
+        first, second = await shop.call_api.enqueue_many([{"n": 1}, {"n": 2}])
+        delayed = await shop.remind.enqueue(1)
+        await first.result(timeout="30s")
+        assert (await second.status()).state == "ready"
+        headway.advance("30s")
+        await second.result(timeout="30s")
+        headway.advance("3d")
+        await delayed.result(timeout="30s")
+        (worker,) = await shop.hw.workers.list()
+        assert worker.alive, "it has kept its lease"
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
 def test_a_unique_period_ends(headway: HeadwayFixture) -> None:
     unique = shop.welcome.using(unique=Unique("user-1", period="1d"))
     first = unique.enqueue_sync(1, "a")
