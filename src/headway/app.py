@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
+from headway._api import apps
 from headway._api.call import Call, check_calls, send, send_sync
 from headway._api.job_filters import job_id_of
 from headway._api.options import FlowOptions, TaskOptions, define_task
@@ -100,6 +101,7 @@ class Headway:
             )
         )
         self._registry = Registry(self._session)
+        apps.made(self, self._session, self._registry)
 
     @property
     def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:

@@ -179,7 +179,7 @@ class Wrapped(BoundTask[P, R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, now and here, and enqueue nothing.
 
-        Dependencies that are not given are made for the call. Pass `Context.for_test(...)` for a
+        Dependencies that are not given are made for the call. Pass `Context.fake(...)` for a
         `Context`.
         """
         return direct.call(self.definition, self._session.overrides, args, kwargs)

@@ -54,6 +54,7 @@ _SPEAK_SQL = {
     "store/connections/connect.py",
     "store/connections/listen.py",
     "store/migrate.py",
+    "store/spare_schemas.py",
     "store/connections/pool.py",
     "store/connections/handler_transactions.py",
     "store/yardstick.py",

@@ -86,6 +86,7 @@ class Bench:
                 prepare_child=session.prepare_child(),
                 transactional=self._transactional,
                 owner=self,
+                clock=session.clock,
             )
         return self._handlers
 

@@ -27,6 +27,7 @@ from headway.store.statements import (
     plain,
     pulls,
     schedules,
+    testing,
 )
 from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
@@ -116,6 +117,9 @@ def samples(
         fleet.heartbeat(1, 30.0, now),
         fleet.note_trouble(1, "why"),
         fleet.retire(1, now),
+        testing.broken(),
+        testing.enqueued(TASK),
+        testing.next_moment(now, schedules=True),
         fleet.drain(target, 1, now),
         fleet.clean_up(now),
         fleet.declare([_DEFINITION]),

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
+from headway.core.clock import wall
 from headway.core.config import DEFAULT_QUEUE
 from headway.core.failure import storable
 from headway.core.ids import new_id
@@ -63,7 +64,7 @@ class Context:
     max_attempts: int
     headers: Mapping[str, str]
     deadline: datetime | None
-    """When the attempt times out, by this machine's clock. None without a timeout."""
+    """When the attempt times out, by the clock of `now()`. None without a timeout."""
     _note: Note = field(repr=False)
     _stopped: bool = field(default=False, repr=False)
     step: str = ""
@@ -73,9 +74,10 @@ class Context:
     children: list[Any] = field(default_factory=list[Any], repr=False)
     """For the worker: the jobs made by `enqueue`."""
     _conn: Any = field(default=None, repr=False)
+    _now: Callable[[], datetime] = field(default=wall, repr=False)
 
     @classmethod
-    def for_test(
+    def fake(
         cls,
         *,
         task: str = "test",
@@ -90,13 +92,14 @@ class Context:
         cancelled: bool = False,
         job_id: UUID | None = None,
         on_progress: Note | None = None,
+        now: datetime | None = None,
     ) -> Context:
         """Return a context for a direct call of a task, in a test.
 
-        `ctx.conn` returns `conn`. `on_progress` is called with progress. Jobs made by `ctx.enqueue` are
-        in `ctx.children` only.
+        `ctx.conn` returns `conn`, and `ctx.now()` returns `now`. `on_progress` is called with progress.
+        Jobs made by `ctx.enqueue` are in `ctx.children` only.
 
-        >>> Context.for_test(attempt=2).attempt
+        >>> Context.fake(attempt=2).attempt
         2
         """
         context = cls(
@@ -111,9 +114,14 @@ class Context:
             _stopped=cancelled,
             step=step,
             state=state,
+            _now=wall if now is None else lambda: now,
         )
         context.attach(conn)
         return context
+
+    def now(self) -> datetime:
+        """Return the time, in UTC: this machine's, or the test's in a test that travels in time."""
+        return self._now()
 
     @property
     def cancelled(self) -> bool:

@@ -90,6 +90,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class EnqueuedJob:
+    """A job that was enqueued during a test."""
+
+    id: UUID
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    run_at: datetime
+    headers: dict[str, str]
+    args: dict[str, Any]
+    """The arguments of the call, of the types in the signature."""
+
+
+@dataclass(frozen=True, slots=True)
 class FailedJob:
     """A failed job, as a candidate for a retry."""
 

@@ -60,6 +60,8 @@ class WorkerSpec:
     """How long a ready job may wait before /readyz mentions it."""
     declared: DeclaredByCode
     hooks: Hooks
+    isolate: bool = True
+    """Suspects run in child processes. In a test they run here, alone."""
 
     def check(self) -> None:
         """Raise ConfigError if a worker cannot serve these tasks with these options."""
@@ -156,7 +158,7 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
     )
     isolation = Isolation(
         spec.target,
-        most=spec.options.isolation,
+        most=spec.options.isolation if spec.isolate else 0,
         max_result=spec.max_result,
         prepare=spec.prepare_child,
         clock=spec.clock,
@@ -179,6 +181,7 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
         progress=progress,
         on_free_slot=claiming.job_loop_woken.set,
         on_start=claiming.events.started if claiming.events.wants_starts else None,
+        clock=spec.clock,
     )
     stops = Stops(connection, executor, seconds(spec.options.lease))
     return Running(executor, transactional, progress, stops)

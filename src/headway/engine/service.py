@@ -89,6 +89,11 @@ class Service(ABC):
             await asyncio.wait([self._task], timeout=_CANCEL_AGAIN if self.waits_long else None)
         self._task = None
 
+    def abandon(self) -> None:
+        """Cancel it from another thread, or between two runs of its event loop."""
+        if self._task is not None and not self._task.get_loop().is_closed():
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
     async def in_parallel(self, *parts: Coroutine[Any, Any, None]) -> None:
         """Run parts of a turn in parallel. Return when all of them have ended. Raise the first error:
         a part that fails does not stop the others."""

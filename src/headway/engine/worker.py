@@ -14,7 +14,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from headway.core.clock import Clock, wall
 from headway.core.config import WorkerOptions
@@ -66,6 +67,7 @@ class Worker:
         max_wait: float | None = None,
         declared: DeclaredByCode | None = None,
         hooks: Hooks | None = None,
+        isolate: bool = True,
     ) -> None:
         """See `WorkerSpec`."""
         self._spec = spec = WorkerSpec(
@@ -80,6 +82,7 @@ class Worker:
             max_wait=max_wait,
             declared=declared or DeclaredByCode(),
             hooks=hooks or Hooks(),
+            isolate=isolate,
         )
         spec.check()
         self._connection = EngineConnection(spec.target)
@@ -97,6 +100,7 @@ class Worker:
         self._listener: WorkListener | None = None
         self._idle_watch: IdleWatch | None = None
         self._stop = asyncio.Event()
+        self._crashed = False
 
     @property
     def id(self) -> int:
@@ -119,6 +123,18 @@ class Worker:
             self.drained_remotely = True
             self._stop.set()
 
+    def crash(self) -> None:
+        """For tests: end as if the process had been killed. Its jobs stay as they are in the database.
+
+        Nothing more is written or signed off, so another worker takes the jobs when the lease is over.
+        """
+        self._crashed = True
+        for connection in self._connections():
+            connection.refuse()
+        self._running.transactional.cut(in_use=True)
+        self._running.executor.stop_all("lost")
+        self._stop.set()
+
     async def run(self, *, signals: bool = False, process: int = 0) -> WorkerReport:
         """Serve until `stop`, or until SIGTERM or SIGINT if `signals` is true.
 
@@ -130,6 +146,7 @@ class Worker:
         handled = (signal.SIGTERM, signal.SIGINT) if signals else ()
         for number in handled:
             loop.add_signal_handler(number, self.stop)
+        unsubscribe = self._spec.clock.on_move(lambda: _soon(loop, self._time_moved))
         try:
             logs.name_jobs()
             self._log_start()
@@ -149,6 +166,7 @@ class Worker:
                 await self._end(services)
             return self.report
         finally:
+            unsubscribe()
             await self._upkeep.observers.stop()
             for number in handled:
                 loop.remove_signal_handler(number)
@@ -186,6 +204,16 @@ class Worker:
         if self._idle_watch is not None:
             services.append(self._idle_watch)
         return services
+
+    def _time_moved(self) -> None:
+        """Look at everything anew: what was to come later may be due."""
+        if (now := self._spec.clock.now()) is not None:
+            self._running.executor.time_moved(now)
+        maintenance = self._upkeep.maintenance
+        for service in (maintenance.promoter, maintenance.admitter, maintenance.scheduler):
+            service.hint()
+        maintenance.sweeper.run_all()
+        self._job_loop.controls_changed()
 
     def _is_idle(self) -> Statement[bool]:
         queues = None if EVERY in self._spec.queues else self._spec.served
@@ -247,9 +275,13 @@ class Worker:
         self._cut()
         self._running.transactional.cut(in_use=moved)
 
-    def _cut(self) -> None:
+    def _connections(self) -> list[EngineConnection]:
+        """Return those that write about jobs, and that of the idle watch. The heartbeat has its own."""
         loop, keys = self._job_loop, self._claiming.keys
-        for connection in (loop.connection, loop.settling, self._connection, keys.connection):
+        return [loop.connection, loop.settling, self._connection, keys.connection]
+
+    def _cut(self) -> None:
+        for connection in self._connections():
             connection.cut()
         if self._listener is not None:
             self._listener.cut()
@@ -272,7 +304,8 @@ class Worker:
         await ending
 
     async def _drain_and_close(self, services: list[Service]) -> None:
-        await self._drain()
+        if not self._crashed:
+            await self._drain()
         await self._close(services)
 
     async def _drain(self) -> None:
@@ -308,7 +341,7 @@ class Worker:
         late.cancel()
         await self._running.executor.close()
         await self._running.transactional.close()
-        if self.id:
+        if self.id and not self._crashed:
             late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
             await self._retire()
             late.cancel()
@@ -329,6 +362,12 @@ class Worker:
             await self._connection.run(fleet.retire(self.id, self._spec.clock.now()))
         except Exception as error:
             log.warning("could not sign off; the lease will expire by itself: %s", error)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call a function on a loop, from whichever thread this is. A loop that was closed is left alone."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def _counted(number: int, what: str) -> str:

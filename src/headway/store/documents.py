@@ -40,6 +40,14 @@ class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     carried: codec.Raw | None = None
 
 
+_NEW_JOBS = codec.Shape[list[NewJob]](list[NewJob])
+
+
+def new_jobs(document: str) -> list[NewJob]:
+    """Return the jobs of a document that was made to insert them."""
+    return _NEW_JOBS.decode(document)
+
+
 Hint = tuple[str, int, str]
 """A lane that may have work for a worker: a queue, a priority, and the state in which jobs arrived."""
 

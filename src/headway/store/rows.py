@@ -230,5 +230,46 @@ def _char(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
+@dataclass(frozen=True, slots=True)
+class MadeJob:
+    """A row of enqueued.sql: a job as it was made."""
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: State
+    run_at: datetime
+    headers: dict[str, str] | None
+    input: str
+
+    @classmethod
+    def of(cls, row: Row) -> MadeJob:
+        id_, task, queue, priority, state, run_at, headers, input_ = row
+        return cls(id_, task, queue, priority, State(_char(state)), run_at, _json(headers), input_)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenAttempt:
+    """A row of broken.sql: an attempt that ended with an error."""
+
+    job_id: str
+    claim: int
+    task: str
+    step: str
+    attempt: int
+    outcome: str
+    error: Envelope
+
+    @classmethod
+    def of(cls, row: Row) -> BrokenAttempt:
+        job_id, claim, task, step, attempt, outcome, error = row
+        return cls(job_id, claim, task, step, attempt, _char(outcome), _json(error))
+
+    @property
+    def handler(self) -> str:
+        return f"{self.task}/{self.step}" if self.step else self.task
+
+
 def _json(value: str | None) -> Any:
     return None if value is None else codec.readable(value)

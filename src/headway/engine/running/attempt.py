@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
 from headway.core.batch import Batch
+from headway.core.clock import Clock
 from headway.core.context import Context
 from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
@@ -49,6 +50,7 @@ class Handlers:
         prepare_child: Prepare,
         transactional: TransactionalSettler,
         owner: JobOwner,
+        clock: Clock,
         isolation: Isolates | None = None,
         on_start: Callable[[Claim], None] | None = None,
     ) -> None:
@@ -56,14 +58,19 @@ class Handlers:
         attempt begins."""
         self._on_start = on_start
         self._threads = Threads(threads)
-        self._processes = Processes(processes, max_result, prepare_child)
+        self._processes = Processes(processes, max_result, prepare_child, clock)
         self._injector = Injector(overrides)
         self._max_result = max_result
         self._transactional = transactional
         self._owner = owner
+        self._clock = clock
         self._isolation = isolation
         self._batches = Batches(
-            call=self._call_batch, returned=self._answer, began=self._began, owner=owner
+            call=self._call_batch,
+            returned=self._answer,
+            began=self._began,
+            owner=owner,
+            clock=clock,
         )
 
     def hurry(self) -> None:
@@ -254,6 +261,7 @@ class Handlers:
 
     def _set_timer(self, running: RunningJob) -> None:
         if running.timeout is not None:
+            running.times_out_at = self._clock.after(running.timeout)
             running.timer = asyncio.get_running_loop().call_later(
                 running.timeout, self._owner.stop, running.claim.id, "timeout"
             )
@@ -278,7 +286,7 @@ class Handlers:
             note = partial(_note_from_any_thread, loop, partial(self._owner.note, claim))
             stopped = running.reason is not None
             running.context = context_of(
-                claim, running.definition, running.timeout, note, stopped=stopped
+                claim, running.definition, running.timeout, note, self._clock, stopped=stopped
             )
         return running.context
 

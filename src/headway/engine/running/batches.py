@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from headway.core import failure
 from headway.core.batch import Batch
-from headway.core.clock import monotonic
+from headway.core.clock import Clock, monotonic
 from headway.core.current import BATCH_SIZE, CLAIMED, without_job
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
@@ -77,6 +77,7 @@ class Batches:
         returned: Callable[[RunningJob, Any], Answer],
         began: Callable[[RunningJob], None],
         owner: JobOwner,
+        clock: Clock,
     ) -> None:
         """`call` calls a handler, `returned` turns a value into an outcome. `began` is told that a
         job's call begins."""
@@ -84,6 +85,7 @@ class Batches:
         self._began = began
         self._returned = returned
         self._owner = owner
+        self._clock = clock
         self._waiting: dict[str, deque[_Member]] = {}
         self._calls: dict[str, _BatchCall] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -143,6 +145,8 @@ class Batches:
         for member in members:
             member.call = call
             self._began(member.running)
+            if member.running.timeout is not None:
+                member.running.times_out_at = self._clock.after(member.running.timeout)
         loop = asyncio.get_running_loop()
         # One timer for all jobs with the same timeout, so that they leave together.
         for timeout in {member.running.timeout for member in members} - {None}:

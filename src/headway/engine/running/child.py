@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from headway.core import codec, failure
+from headway.core.clock import Clock
 from headway.core.context import Note
 from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
@@ -62,6 +63,7 @@ def serve(pipe: Connection, prepare: Prepare, max_result: int) -> None:
                 request.timeout,
                 max_result,
                 lambda progress: say(Message(progress=progress)),
+                Clock(request.now),
             )
         )
         say(Message(reply=reply_of(outcome, definition.retry)))
@@ -128,12 +130,13 @@ async def call(
     timeout: float | None,
     max_result: int,
     note: Note,
+    clock: Clock,
 ) -> Outcome:
     """Call a process task here and return its outcome. Never raise."""
     CLAIMED.set(claim)
     try:
         try:
-            context = context_of(claim, definition, timeout, note)
+            context = context_of(claim, definition, timeout, note, clock)
             arguments = definition.parameters.decode(claim.input)
         except InvalidInput as error:
             return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)

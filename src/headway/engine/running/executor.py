@@ -8,10 +8,11 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headway.core import failure
-from headway.core.clock import monotonic
+from headway.core.clock import Clock, monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Broke, Verdict, decide
@@ -64,6 +65,7 @@ class Executor:
         isolation: Isolation,
         progress: ProgressWriter,
         on_free_slot: Callable[[], None],
+        clock: Clock,
         on_start: Callable[[Claim], None] | None = None,
     ) -> None:
         """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free, `on_start` when
@@ -82,6 +84,7 @@ class Executor:
             prepare_child=prepare_child,
             transactional=transactional,
             owner=self,
+            clock=clock,
             isolation=isolation,
             on_start=on_start,
         )
@@ -187,6 +190,12 @@ class Executor:
                 self.stop(running.claim.id, reason)
         if not unstarted_only:
             self._handlers.hurry()
+
+    def time_moved(self, now: datetime) -> None:
+        """Stop the attempts whose timeout lies before a moment to which a fixed clock was moved."""
+        for running in list(self._running.values()):
+            if running.times_out_at is not None and running.times_out_at <= now:
+                self.stop(running.claim.id, "timeout")
 
     async def idle(self) -> None:
         """Wait until no job runs."""

@@ -62,6 +62,7 @@ async def _run(
     if definition.batch is not None:
         # The child runs one job, so there are no others to wait for.
         definition = replace(definition, batch=replace(definition.batch, size=1))
+    clock = Clock(request.now)
     transactional = _IsolatedSettler(worker.target, request, lambda: say(Message(settling=True)))
     handlers = Handlers(
         threads=1,
@@ -71,6 +72,7 @@ async def _run(
         prepare_child=worker.prepare,
         transactional=transactional,
         owner=_ToWorker(say),
+        clock=clock,
     )
     running = RunningJob(request.claim, definition, monotonic())
     outcome: Outcome | SettledInTransaction
@@ -82,6 +84,7 @@ async def _run(
             request.timeout,
             worker.max_result,
             lambda progress: say(Message(progress=progress)),
+            clock,
         )
     else:
         outcome = await handlers.outcome(running)

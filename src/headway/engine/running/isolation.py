@@ -31,7 +31,10 @@ log = logging.getLogger("headway.worker")
 
 
 class Isolation:
-    """At most `most` children, each with one suspect at a time. A child is kept for the next one."""
+    """At most `most` children, each with one suspect at a time. A child is kept for the next one.
+
+    With a `most` of 0 suspects run in the worker, alone.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Isolation:
         """`freed` is called with each key under which a job has freed room, or needs some."""
         self.most = most
         self._registration = registration
-        self._children = Children(most, self._start)
+        self._children = Children(max(most, 1), self._start)
         self._target = target
         self._max_result = max_result
         self._prepare = prepare
@@ -64,6 +67,8 @@ class Isolation:
 
     def can_run(self, definition: Definition) -> bool:
         """Return whether a child can find this definition."""
+        if self.most == 0:
+            return False
         if self._prepare.loads_app:
             return True
         in_main = definition.function.__module__ == "__main__"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from headway.core import failure
@@ -48,6 +49,8 @@ class RunningJob:
     next: Claim | None = None
     """The same job at its next step, which starts when this attempt has ended."""
     timer: asyncio.TimerHandle | None = None
+    times_out_at: datetime | None = None
+    """When it times out by a fixed clock, which may be moved there before its timer ends."""
     abandoned: asyncio.Future[Any] | None = None
     """Done when an abandoned thread ends."""
     blocked: LoopBlock | None = None

@@ -12,10 +12,11 @@ import multiprocessing
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from headway.core import failure
-from headway.core.clock import wall
+from headway.core.clock import Clock
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Outcome
@@ -153,8 +154,9 @@ class Children:
 class Processes:
     """Runs tasks with `executor="process"`."""
 
-    def __init__(self, most: int, max_result: int, prepare: Prepare) -> None:
+    def __init__(self, most: int, max_result: int, prepare: Prepare, clock: Clock) -> None:
         """`prepare` is called in each child before it runs its first job."""
+        self._clock = clock
         self._children = Children(most, lambda: Child(serve, prepare, max_result))
 
     async def call(
@@ -165,8 +167,9 @@ class Processes:
         events: AttemptEvents,
     ) -> Outcome | SettledInTransaction:
         """Return the outcome of running a job in a child. Cancelling it kills the child."""
-        timeout = None if context.deadline is None else (context.deadline - wall()).total_seconds()
-        request = request_for(definition, claim, timeout)
+        deadline, now = context.deadline, context.now()
+        timeout = None if deadline is None else (deadline - now).total_seconds()
+        request = replace(request_for(definition, claim, timeout), now=self._clock.now())
         return outcome_in(await self._children.ask(request, reporting(events)))
 
     def close(self) -> None:

@@ -231,8 +231,10 @@ class Client:
             self.run_all_sync([])
         return pool
 
-    def close_sync(self) -> None:
-        """Close the pool for threads."""
+    def close_sync(self, *, loops: bool = False) -> None:
+        """Close the pool for threads. With `loops` also those of all event loops, from any thread."""
+        if loops:
+            self._pools.drop_all()
         with self._sync_opening:
             pool, self._sync_pool = self._sync_pool, None
         if pool is not None:

@@ -38,6 +38,7 @@ class EngineConnection:
         self._timeout = timeout
         self._conn: AsyncConn | None = None
         self._turn = asyncio.Lock()
+        self._refuses = False
         self._cut = False
         """The worker itself cut the connection."""
         self.round_trips = 0
@@ -106,6 +107,11 @@ class EngineConnection:
             self._cut = True
             connect.cut(self._conn)
 
+    def refuse(self) -> None:
+        """Send nothing more, for good: the process of this connection is to seem dead."""
+        self._refuses = True
+        self.cut()
+
     async def _held_up(self, error: Exception, waited: float, silent: bool) -> HeadwayError:
         """Return the error for a call that may have waited for a lock, with the holders of the lock.
 
@@ -139,6 +145,8 @@ class EngineConnection:
         return rights.advice(self.target.schema, login, ["moves/claim"])  # what a worker needs
 
     async def _connection(self) -> AsyncConn:
+        if self._refuses:
+            raise DatabaseUnavailable(OWN_CUT)
         if self._conn is None or self._conn.closed:
             began = monotonic()
             self._conn = await connect.connect(self.target)
