@@ -41,6 +41,8 @@ from headway.core.info import (
     Attempt,
     Control,
     FailedJob,
+    GroupMember,
+    JobGroup,
     JobState,
     JobStatus,
     JobSummary,
@@ -82,6 +84,7 @@ from headway.errors import (
     UnknownTask,
 )
 from headway.flow import Flow, Step, StepDecorator
+from headway.group import Group
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -117,6 +120,8 @@ __all__ = [
     "Fatal",
     "Flow",
     "FlowOptions",
+    "Group",
+    "GroupMember",
     "Headway",
     "HeadwayError",
     "HealthOptions",
@@ -126,6 +131,7 @@ __all__ = [
     "JobCancelled",
     "JobExpired",
     "JobFailed",
+    "JobGroup",
     "JobLogger",
     "JobNotFound",
     "JobState",

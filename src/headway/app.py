@@ -26,6 +26,7 @@ from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
 from headway.failures import check_since, failures, failures_sync
 from headway.flow import Flow
+from headway.group import Group
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -263,6 +264,15 @@ class Headway:
         >>> await hw.enqueue_many([welcome.call(user_id=1), report.call()])     # doctest: +SKIP
         """
         return await send(self._session, check_calls(calls), conn)
+
+    def group(self, calls: Iterable[Call[Any]], *, conn: Any = None) -> Group:
+        """Return calls whose jobs have a follow-up: it runs once when all of them have ended.
+
+        Nothing is enqueued before `then`. The jobs are made in the transaction of `conn`, if it is given.
+
+        >>> await hw.group([resize.call(n) for n in range(9)]).then(report)     # doctest: +SKIP
+        """
+        return Group(self._session, calls, conn)
 
     def failures(self, since: datetime | Duration | None = None) -> AsyncGenerator[Failure, None]:
         """Yield jobs that fail, each once: from now on, or from `since` on.

@@ -17,6 +17,7 @@ _APP = {
     "controls",
     "failures",
     "flow",
+    "group",
     "job",
     "jobs",
     "pull",

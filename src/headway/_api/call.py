@@ -55,7 +55,7 @@ def check_calls(calls: Iterable[Call[Any]]) -> list[Call[Any]]:
     return found
 
 
-def _check_sendable(session: Session, calls: Sequence[Call[Any]]) -> None:
+def check_sendable(session: Session, calls: Sequence[Call[Any]]) -> None:
     """Raise InvalidInput if a call is of another app, or is given twice: a call makes one job."""
     seen = set[str]()
     for position, call in enumerate(calls):
@@ -78,7 +78,7 @@ async def send(session: Session, calls: Sequence[Call[R]], conn: Any) -> list[Jo
     """
     if not calls:
         return []
-    _check_sendable(session, calls)
+    check_sendable(session, calls)
     new = [call.job for call in calls]
     await session.ready_client()
     if conn is not None:
@@ -136,7 +136,7 @@ def send_sync(session: Session, calls: Sequence[Call[R]], conn: Any) -> list[Job
     """
     if not calls:
         return []
-    _check_sendable(session, calls)
+    check_sendable(session, calls)
     new = [call.job for call in calls]
     session.ready_client_sync()
     if conn is not None:
