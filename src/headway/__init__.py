@@ -24,6 +24,7 @@ from headway._api.options import FlowOptions, StepOptions, TaskOptions
 from headway.app import Headway
 from headway.controls import Controls
 from headway.core.batch import Batch
+from headway.core.check import CheckFinding, CheckReport
 from headway.core.config import (
     AppOptions,
     HealthOptions,
@@ -105,6 +106,8 @@ __all__ = [
     "BoundTask",
     "Call",
     "CallOptions",
+    "CheckFinding",
+    "CheckReport",
     "ConfigError",
     "Context",
     "Control",

@@ -94,6 +94,7 @@ def _failed(stage: Stage) -> dict[str, Any]:
 
 # Who may, and how it is called. Of a method and its `_sync` twin only the first is named.
 _METHODS: dict[str, tuple[set[str], Make]] = {
+    "Headway.check": (_READERS, _hw(limit=5)),
     "Headway.close": (_ALL, _hw()),
     "Headway.enqueue": (_PRODUCERS, _hw("greet")),
     "Headway.enqueue_many": (

@@ -19,6 +19,7 @@ from headway.store.documents import PlainShape
 from headway.store.statement import Statement
 from headway.store.statements import (
     bulk,
+    checks,
     controls,
     counts,
     fleet,
@@ -92,6 +93,8 @@ def samples(
         jobs.lock_keys(keys),
         jobs.unadmit(keys, now),
         jobs.admit(target, keys, now),
+        checks.unfinished(["q"], ids[0], batch),
+        checks.schedule_calls(["q"], batch),
         groups.enqueue(target, [new_job() for _ in range(batch)], new_job(), 0, now),
         groups.enqueue_in(target, [new_job()], new_job(), 0, now, Identity("db", "0", "")),
         groups.gather(target, ids, now),
