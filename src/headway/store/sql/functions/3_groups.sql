@@ -70,5 +70,3 @@ begin
     perform pg_notify(channel, 'gather ' || _id);  -- that member may have ended already
   end if;
 end $$;
-
-comment on function {schema}.enqueue_group is 'Private: hw.group of the Python library calls it.';

@@ -239,8 +239,8 @@ alter table {schema}.drain_request replica identity full;
 -- deletes the rows and notifies them.
 create table {schema}.awaited (
   job_id       uuid not null,
-  follow_up    uuid not null default '00000000-0000-0000-0000-000000000000',  -- that one: a caller
   since        timestamptz not null,
+  follow_up    uuid not null default '00000000-0000-0000-0000-000000000000',  -- that one: a caller
   primary key (job_id, follow_up)
 );
 
