@@ -24,6 +24,7 @@ from headway._api.options import FlowOptions, StepOptions, TaskOptions
 from headway.app import Headway
 from headway.controls import Controls
 from headway.core.batch import Batch
+from headway.core.check import CheckFinding, CheckReport
 from headway.core.config import (
     AppOptions,
     HealthOptions,
@@ -43,6 +44,8 @@ from headway.core.info import (
     Attempt,
     Control,
     FailedJob,
+    GroupMember,
+    JobGroup,
     JobState,
     JobStatus,
     JobSummary,
@@ -85,6 +88,7 @@ from headway.errors import (
     UnknownTask,
 )
 from headway.flow import Flow, Step, StepDecorator
+from headway.group import Group
 from headway.hooks import EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
@@ -107,6 +111,8 @@ __all__ = [
     "Call",
     "CallNext",
     "CallOptions",
+    "CheckFinding",
+    "CheckReport",
     "ConfigError",
     "Context",
     "Control",
@@ -123,6 +129,8 @@ __all__ = [
     "Fatal",
     "Flow",
     "FlowOptions",
+    "Group",
+    "GroupMember",
     "Headway",
     "HeadwayError",
     "HealthOptions",
@@ -134,6 +142,7 @@ __all__ = [
     "JobExpired",
     "JobFailed",
     "JobFilter",
+    "JobGroup",
     "JobInfo",
     "JobLogger",
     "JobNotFound",

@@ -11,15 +11,18 @@ from uuid import UUID
 
 from headway._api import apps
 from headway._api.call import Call, check_calls, send, send_sync
+from headway._api.checking import check
 from headway._api.job_filters import job_id_of
 from headway._api.options import FlowOptions, TaskOptions, define_task
 from headway._api.registry import Registry
 from headway._api.session import Session
+from headway._api.workers import new_worker
 from headway.controls import Controls
 from headway.core.batch import Batch
+from headway.core.check import CheckReport
 from headway.core.config import CleanUp, Retention, WorkerSettings
 from headway.core.context import Context
-from headway.core.duration import Duration, optional_seconds
+from headway.core.duration import Duration
 from headway.core.failure import Failure
 from headway.core.info import ServerInfo
 from headway.engine import loop
@@ -27,6 +30,7 @@ from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
 from headway.failures import check_since, failures, failures_sync
 from headway.flow import Flow
+from headway.group import Group
 from headway.hooks import AnyEnqueueMiddleware, AnyMiddleware, EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
@@ -39,7 +43,6 @@ from headway.store import migrate
 from headway.store.connections.dsn import DatabasePlace
 from headway.store.statements import inspect
 from headway.task import BatchDecorator, Task, TaskDecorator, Unnamed
-from headway.version import __version__
 from headway.workers import Workers
 
 P = ParamSpec("P")
@@ -210,6 +213,8 @@ class Headway:
         - `schedule`: when to make jobs automatically.
         - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
         - `batch`: a `Batch`; the function then takes a list of inputs.
+        - `aliases`: earlier names of parameters, with those of today. `former_names`: of the task. Jobs
+          made with them still run.
         """
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
@@ -235,6 +240,7 @@ class Headway:
         - `unique`: do not make a second job of the same key.
         - `schedule`: when to make jobs automatically.
         - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
+        - `former_names`: earlier names of the flow. Jobs made under them still run.
         """
         flow = Flow[Any](self._session, name, state, options, lambda: self.retention)
         self._registry.add(name, flow, options.get("schedule"))
@@ -279,6 +285,25 @@ class Headway:
         >>> await hw.enqueue_many([welcome.call(user_id=1), report.call()])     # doctest: +SKIP
         """
         return await send(self._session, check_calls(calls), conn)
+
+    def group(self, calls: Iterable[Call[Any]], *, conn: Any = None) -> Group:
+        """Return calls whose jobs have a follow-up: it runs once when all of them have ended.
+
+        Nothing is enqueued before `then`. The jobs are made in the transaction of `conn`, if it is given.
+
+        >>> await hw.group([resize.call(n) for n in range(9)]).then(report)     # doctest: +SKIP
+        """
+        return Group(self._session, calls, conn)
+
+    async def check(
+        self, *, queues: Sequence[str] | None = None, limit: int = 100_000
+    ) -> CheckReport:
+        """Try unfinished jobs and schedules against this code. Return those that would not run.
+
+        It changes nothing. `queues` leaves out jobs of other queues, such as those of other apps in the
+        schema. `limit` is the number of jobs to read, the oldest first.
+        """
+        return await self._session.run(check(self._session, self._registry, queues, limit))
 
     def failures(self, since: datetime | Duration | None = None) -> AsyncGenerator[Failure, None]:
         """Yield jobs that fail, each once: from now on, or from `since` on.
@@ -364,6 +389,15 @@ class Headway:
         Enqueue calls of several tasks, all or none. Return their handles in order.
         """
         return send_sync(self._session, check_calls(calls), conn)
+
+    def check_sync(
+        self, *, queues: Sequence[str] | None = None, limit: int = 100_000
+    ) -> CheckReport:
+        """Sync version of `check`.
+
+        Try unfinished jobs and schedules against this code. Return those that would not run.
+        """
+        return self._session.run_sync(check(self._session, self._registry, queues, limit))
 
     def failures_sync(
         self, since: datetime | Duration | None = None
@@ -452,19 +486,7 @@ class Headway:
 
     def worker(self, **settings: Unpack[WorkerSettings]) -> Worker:
         """Return a worker that does not run yet, to start and stop by hand."""
-        return Worker(
-            self._session.target,
-            self._registry.definitions(),
-            self.settings.worker(settings),
-            version=__version__,
-            clock=self._session.clock,
-            max_result=self._session.max_payload_bytes,
-            overrides=self.dependency_overrides,
-            prepare_child=self._session.prepare_child(),
-            max_wait=optional_seconds(self.settings.health.max_wait),
-            declared=self._registry.declared(),
-            hooks=self._session.hooks,
-        )
+        return new_worker(self._session, self._registry, settings)
 
 
 def session_of(hw: Headway) -> Session:

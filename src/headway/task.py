@@ -20,6 +20,7 @@ from headway._api.new_job import CallOptions, Options, check_input, new_job, pla
 from headway._api.session import Session
 from headway.core.context import Context
 from headway.core.definition import Definition
+from headway.core.former import with_former
 from headway.errors import ConfigError, InvalidInput
 from headway.job import Job
 from headway.store.documents import PlainShape
@@ -212,8 +213,13 @@ class Task(Wrapped[P, R]):
         return self.definition.name
 
     def definitions(self) -> list[Definition]:
-        """For workers: the definitions of this task."""
-        return [self.definition]
+        """For workers: the definitions of this task, also under earlier names."""
+        return with_former(self.definition)
+
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """Earlier names of the task."""
+        return self.definition.former_names
 
 
 class Unnamed:

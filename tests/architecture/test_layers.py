@@ -18,6 +18,7 @@ _APP = {
     "failures",
     "flow",
     "hooks",
+    "group",
     "job",
     "jobs",
     "pull",

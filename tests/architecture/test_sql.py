@@ -127,6 +127,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
         "moves/advance",
         "moves/requeue",
         "moves/promote",
+        "moves/gather",
         "moves/rescue",
         "moves/revive",
         "moves/transfer",  # the queue, and the place in it; the state stays
@@ -134,6 +135,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
         "writes/edit",
         "writes/mark_limited",  # what runs counts under a new limit, too
         "functions/3_jobs",  # a unique key's holder is replaced where it waits
+        "functions/3_groups",  # a new follow-up waits
     }
     written = {name: _assigned(sql, "job") for name, sql in _WRITES.items()}
     assert {name: columns for name, columns in written.items() if columns} == {
@@ -159,6 +161,7 @@ def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
         "unadmit",
         "admit",
         "promote",
+        "gather",
         "rescue",
         "expire",
     }

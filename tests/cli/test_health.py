@@ -17,8 +17,8 @@ from tests.cli.conftest import Command
 _NOWHERE = "postgresql://localhost:1/nowhere"
 
 
-def _worker(app: Headway, *, queues: list[str], tasks: list[str]) -> int:
-    row = fleet.register("elsewhere:1", "0", 10, queues, tasks, 60, None)
+def _worker(app: Headway, *, queues: list[str], tasks: list[str], version: str = "0") -> int:
+    row = fleet.register("elsewhere:1", version, 10, queues, tasks, 60, None)
     return app._session.client.run_sync(row)
 
 
@@ -173,6 +173,22 @@ def test_what_a_worker_says_of_itself_is_shown(
     assert (status, words.split("; ")[2]) == ("note", "draining")
     rows = {row["id"]: (row["listening"], row["draining"]) for row in health["workers"]}
     assert rows == {hears: (True, False), polls: (False, False), drains: (None, True)}
+
+
+def test_g13_workers_of_several_versions_and_with_other_code_are_notes(
+    headway_json: Callable[..., Any], app: Headway
+) -> None:
+    _worker(app, queues=["mail", "web"], tasks=["send", "greet"], version="2")
+    old = _worker(app, queues=["mail"], tasks=["send"], version="1")
+    _worker(app, queues=["mail"], tasks=[], version="sql")
+    health = headway_json("health")
+    assert health["ok"] is True
+    status, words = _words(health, "versions")
+    assert (status, words.split(";")[0]) == ("note", "1 worker of 1, 1 worker of 2")
+    status, words = _words(health, "code of mail")
+    assert status == "note"
+    assert words.endswith(f"know greet (worker {old})")
+    assert not [each for each in health["findings"] if each["about"] == "code of web"]
 
 
 def test_workers_that_all_drain_are_none_for_what_waits(

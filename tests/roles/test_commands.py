@@ -41,6 +41,7 @@ _COMMANDS: dict[str, tuple[set[str], Words]] = {
     "init": (_ALL, lambda s: (s.name(),)),
     "migrate": (_OWNER, lambda _: ()),
     "worker": (_WORKERS, lambda _: ("tests.roles.app:hw", "--no-listen")),
+    "check": (_READERS, lambda _: ("tests.roles.app:hw", "-q", "a queue without jobs")),
     "worker-list": (_READERS, _given(Stage.alive)),
     "worker-drain": (_OPERATORS, lambda s: (s.alive(),)),
     "job cancel": (_OPERATORS, lambda s: (s.waiting(),)),

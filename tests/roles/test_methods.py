@@ -16,6 +16,7 @@ from headway import Headway, HeadwayError
 from headway.controls import Controls
 from headway.errors import DatabaseError
 from headway.flow import Flow
+from headway.group import Group
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -27,7 +28,7 @@ from headway.workers import Workers
 from tests.roles.stage import KINDS, STRANGER, Stage
 from tests.support import DEADLINE, eventually
 
-_CLASSES = (Headway, Jobs, Workers, Task, Flow, Job, Queues, Controls, Schedules, PulledJob)
+_CLASSES = (Headway, Group, Jobs, Workers, Task, Flow, Job, Queues, Controls, Schedules, PulledJob)
 
 _ALL = {*KINDS, STRANGER}
 _MEMBERS = {*KINDS}
@@ -83,12 +84,17 @@ def _chain(_: Stage, hw: Headway) -> Call:
     return Call(flow, (there, back))
 
 
+def _group(hw: Headway) -> Group:
+    return hw.group([hw.tasks["greet"].call()])
+
+
 def _failed(stage: Stage) -> dict[str, Any]:
     return {"task": "greet", "since": f"{int(bool(stage.failed()))}h"}
 
 
 # The roles that may, and how it is called. Of a method and its `_sync` twin only the first is named.
 _METHODS: dict[str, tuple[set[str], Make]] = {
+    "Headway.check": (_READERS, _hw(limit=5)),
     "Headway.close": (_ALL, _hw()),
     "Headway.enqueue": (_PRODUCERS, _hw("greet")),
     "Headway.enqueue_many": (
@@ -98,6 +104,7 @@ _METHODS: dict[str, tuple[set[str], Make]] = {
     "Headway.failures": (_READERS, lambda s, hw: Call(hw, (f"{int(bool(s.failed()))}h",))),
     "Headway.flow": (_ALL, _hw("trip")),
     "Headway.get_task": (_ALL, _hw("greet")),
+    "Headway.group": (_ALL, lambda _, hw: Call(hw, ([hw.tasks["greet"].call()],))),
     "Headway.job": (_ALL, lambda s, hw: Call(hw, (s.waiting(),))),
     "Headway.migrate": (_OWNER, _hw()),
     "Headway.migration_sql": (_ALL, _hw()),
@@ -135,6 +142,10 @@ _METHODS: dict[str, tuple[set[str], Make]] = {
     "Flow.step": (_ALL, _step),
     "Flow.chain": (_ALL, _chain),
     "Flow.using": (_ALL, _flow()),
+    "Group.then": (_PRODUCERS, lambda _, hw: Call(_group(hw), (hw.tasks["tour"].call(),))),
+    "Job.cancel_members": (_OPERATORS, lambda s, hw: Call(hw.job(s.follow_up()))),
+    "Job.group": (_READERS, lambda s, hw: Call(hw.job(s.follow_up()))),
+    "Job.members": (_READERS, lambda s, hw: Call(hw.job(s.follow_up()))),
     "Job.attempts": (_READERS, lambda s, hw: Call(hw.job(s.failed()))),
     "Job.cancel": (_OPERATORS, lambda s, hw: Call(hw.job(s.waiting()))),
     "Job.edit": (_OPERATORS, lambda s, hw: Call(hw.job(s.waiting()), ({},))),

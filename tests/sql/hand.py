@@ -22,6 +22,7 @@ TABLES = (
     "leader",
     "control",
     "awaited",
+    "fan_in",
     "stop_request",
     "drain_request",
     "unkept",

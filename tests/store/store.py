@@ -41,7 +41,7 @@ TABLES = (
     "worker",
     "leader",
     "control",
-    "awaited",
+    *("awaited", "fan_in"),
     "stop_request",
     "drain_request",
     "unkept",

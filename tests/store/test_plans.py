@@ -158,7 +158,7 @@ _HOT = {
     "reads/orphans": {"job_held"},
     "reads/lanes": {"job_ready"},
     "reads/all_lanes": {"job_ready"},
-    "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_line", "job_holding"},
+    "reads/idle": {"job_ready", "job_scheduled", "job_held", "job_line", "job_holding", "job_pkey"},
     "reads/joined": {"job_blocked"},
     "reads/lines": {"job_line", "job_holding", "Tid Scan", "job_part"},
     "writes/progress": {"job_pkey", "Tid Scan"},

@@ -114,6 +114,7 @@ def arguments_sync() -> None:
     welcome.call(user_id="1")  # expect: error
     add.using(delay="1m").enqueue_sync(1, "2")  # expect: error
     add.enqueue_many_sync([1, 2])  # expect: error
+    hw.group([plain.call("a")]).then_sync(add)  # expect: error
     add.enqueue_many_sync([(1, 2)])  # expect: error
     add.enqueue_many_sync({"a": 1, "b": 2})  # expect: error
 

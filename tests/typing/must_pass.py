@@ -242,6 +242,7 @@ async def many() -> None:
     special = welcome.using(priority=5).call(user_id=3, email="c")
     assert_type(special, Call[str])
     assert_type(await hw.enqueue_many([special, plain.call("a")]), list[Job[Any]])
+    assert_type(await hw.group([special]).then(plain.call("a"), all_but=1), Job[list[str]])
     assert_type(hw.enqueue_many_sync([special], conn=None), list[Job[Any]])
     assert_type(await welcome.enqueue_many([special, {"user_id": 4, "email": "d"}]), list[Job[str]])
     assert_type(welcome.enqueue_many_sync(welcome.call(n, "e") for n in range(3)), list[Job[str]])

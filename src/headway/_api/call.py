@@ -44,7 +44,7 @@ class Call(Generic[R]):
 
     def into(self, children: list[Any]) -> Job[R]:
         """Add the job to those that an attempt makes if it succeeds. Return its handle."""
-        with _around(self._session, [self]):
+        with around_enqueue(self._session, [self]):
             children.append(self.job)
         return self.handle()
 
@@ -65,7 +65,7 @@ def check_calls(calls: Iterable[Call[Any]]) -> list[Call[Any]]:
     return found
 
 
-def _around(session: Session, calls: Sequence[Call[Any]]) -> AbstractContextManager[None]:
+def around_enqueue(session: Session, calls: Sequence[Call[Any]]) -> AbstractContextManager[None]:
     """Return the enqueue middleware of the app around the making of these jobs."""
     if not session.hooks.enqueue:
         return nullcontext()
@@ -92,7 +92,7 @@ def _around(session: Session, calls: Sequence[Call[Any]]) -> AbstractContextMana
     return enqueuing(session.hooks.enqueue, new, take)
 
 
-def _check_sendable(session: Session, calls: Sequence[Call[Any]]) -> None:
+def check_sendable(session: Session, calls: Sequence[Call[Any]]) -> None:
     """Raise InvalidInput if a call is of another app, or is given twice: a call makes one job."""
     seen = set[str]()
     for position, call in enumerate(calls):
@@ -115,10 +115,10 @@ async def send(session: Session, calls: Sequence[Call[R]], conn: Any) -> list[Jo
     """
     if not calls:
         return []
-    _check_sendable(session, calls)
+    check_sendable(session, calls)
     new = [call.job for call in calls]
     await session.ready_client()
-    with _around(session, calls):
+    with around_enqueue(session, calls):
         if conn is not None:
             taken = await session.run_in(conn, lambda place: _statements_in(session, new, place))
         else:
@@ -174,10 +174,10 @@ def send_sync(session: Session, calls: Sequence[Call[R]], conn: Any) -> list[Job
     """
     if not calls:
         return []
-    _check_sendable(session, calls)
+    check_sendable(session, calls)
     new = [call.job for call in calls]
     session.ready_client_sync()
-    with _around(session, calls):
+    with around_enqueue(session, calls):
         if conn is not None:
             taken = session.run_in_sync(conn, lambda place: _statements_in(session, new, place))
         else:

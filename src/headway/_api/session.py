@@ -77,7 +77,7 @@ class Session:
         self.timeout: float | None = None
         """Seconds after which a call is given up; none: the client's default."""
         self.tasks: dict[str, DeclaresSchedules] = {}
-        """The tasks and flows of the app, by name."""
+        """The tasks and flows of the app, by name and by earlier names."""
         self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """Replacements for functions given to `Depends`."""
         self.hooks = Hooks()
@@ -115,7 +115,7 @@ class Session:
     def definition(self, task: str, step: str) -> Definition:
         """Return the definition of a task at a step. Raise UnknownTask if the app has none."""
         for definition in self.tasks[task].definitions() if task in self.tasks else ():
-            if definition.step == step:
+            if definition.name == task and definition.step == step:
                 return definition
         known = ", ".join(sorted(self.tasks)) or "none"
         wanted = f"step {step!r} of flow {task!r}" if step else f"task {task!r}"

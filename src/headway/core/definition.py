@@ -23,7 +23,7 @@ from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
 from headway.core.names import check_name
 from headway.core.retry import Retry
-from headway.core.signature import annotation, item_type
+from headway.core.signature import annotation, check_aliases, item_type
 from headway.errors import ConfigError, InvalidInput
 
 ExecutorKind = Literal["async", "thread", "process"]
@@ -61,6 +61,12 @@ class Definition:
     dead_letter: str | None = None
     on_failure: str | None = None
     stop_grace: Any = STOP_GRACE
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Earlier names of parameters, in stored calls, with their names of today."""
+    former_names: tuple[str, ...] = ()
+    """Earlier names of the task, or of the step."""
+    renamed_to: str | None = None
+    """The step's name of today, if this is the definition under an earlier name."""
     batch: Batch | None = None
     """Set if the handler takes a list, with one item for each job, and returns a list."""
     hooks: Hooks = field(default_factory=Hooks, repr=False, compare=False)
@@ -192,7 +198,8 @@ class Definition:
             for name, (kind, default) in stored.items():
                 check_default(name, default)
                 check_storable(name, kind)
-            return codec.Parameters(self.function.__name__, stored)
+            check_aliases(self.handler, self.aliases, fields)
+            return codec.Parameters(self.function.__name__, stored, self.aliases)
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"the parameters of {self.handler} cannot be stored: {error}"
@@ -257,6 +264,12 @@ class Definition:
                     ) from error
             raise type(error)(f"{self.handler}: {error}") from error
 
+    @property
+    def following(self) -> Definition | None:
+        """The next step of a chain, which takes the result of this one."""
+        step = self.renamed_to or self.step
+        return None if self.flow is None else self.flow.following.get(step)
+
     def key_of(self, key: Key | None, arguments: Mapping[str, Any]) -> str | None:
         """Return the concurrency key of a call with these arguments."""
         return (
@@ -306,7 +319,7 @@ class Definition:
             together.check_slots(self.handler, self.slots, "it has slots for")
 
     def _check_chain(self) -> None:
-        step = None if self.flow is None else self.flow.following.get(self.step)
+        step = self.following
         if step is None:
             return
         try:
@@ -346,6 +359,8 @@ class Steps:
     key: Key | None = None
     """The concurrency key of a job that is enqueued without one, for steps without their own key."""
     steps: dict[str, Definition] = field(default_factory=dict[str, Definition])
+    former_names: tuple[str, ...] = ()
+    """Earlier names of the flow."""
     following: dict[str, Definition] = field(default_factory=dict[str, Definition])
     """The next step of each step in a chain, which takes its result."""
 

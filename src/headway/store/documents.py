@@ -39,6 +39,10 @@ class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     headers: dict[str, str] | None = None
     carried: codec.Raw | None = None
 
+    def with_header(self, name: str, value: str) -> NewJob:
+        """Return the same job with another header."""
+        return msgspec.structs.replace(self, headers={**(self.headers or {}), name: value})
+
 
 _NEW_JOBS = codec.Shape[list[NewJob]](list[NewJob])
 

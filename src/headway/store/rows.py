@@ -14,6 +14,8 @@ from headway.core.info import (
     Attempt,
     Control,
     FailedJob,
+    GroupMember,
+    JobGroup,
     JobState,
     JobStatus,
     JobSummary,
@@ -62,6 +64,15 @@ NotSettled = dict[str, Literal["lost", "locked", "asked", "unasked"]]
 """Jobs by id that a verdict did not change. `lost`: the claim is not current. `locked`: another
 transaction has locked the row. `asked`: the job was asked to stop, so it must not run again.
 `unasked`: the verdict was a cancellation, but the job was not asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gatherable:
+    """Groups that may have ended, of a page of the open ones."""
+
+    last: str | None
+    """The last of the page; None if it is the last page."""
+    ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +204,29 @@ def successor(row: Row) -> Successor:
     """Read a row of successors.sql."""
     id_, task, queue, state = row
     return Successor(id_, task, queue, label(state))
+
+
+def group_member(row: Row) -> GroupMember:
+    """Read a row of members.sql."""
+    place, id_, task, step, state, result, error = row
+    return GroupMember(
+        place - 1,
+        id_,
+        task,
+        step,
+        None if state is None else label(state),
+        _json(result),
+        _json(error),
+    )
+
+
+def job_group(rows: Sequence[Row]) -> JobGroup | None:
+    """Read the rows of group.sql, one for each state."""
+    if not rows:
+        return None
+    all_but, gathered_at, size = rows[0][:3]
+    states: dict[JobState, int] = {label(row[3]): row[4] for row in rows if row[3] is not None}
+    return JobGroup(size, all_but, states, gathered_at)
 
 
 def worker_info(row: Row) -> WorkerInfo:

@@ -19,6 +19,7 @@ from headway.cli.exits import OK
 from headway.cli.loading import load_app, opened
 from headway.cli.options import given, place
 from headway.cli.parsing import duration
+from headway.cli.worker.reload import Reloader
 from headway.core.address import parse_address
 from headway.core.clock import monotonic
 from headway.core.config import LogOptions
@@ -26,6 +27,7 @@ from headway.core.duration import seconds
 from headway.engine import logs, loop
 from headway.engine.health.http import check_free
 from headway.engine.supervisor import DRAINED, Leash, Supervisor
+from headway.errors import ConfigError
 from headway.settings.layers import load
 from headway.settings.log_config import read_log_config
 from headway.settings.notation import read_queues
@@ -115,6 +117,12 @@ _THREADS_END_WITHIN = 0.5
     help="Serve /livez, /readyz and /metrics at this address: 0.0.0.0:8080, or a port on localhost. "
     "Each further process uses the next port.",
 )
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="For development: start the worker again when a .py, .toml or .env file below the working "
+    "directory changes. Running jobs finish first, within --grace.",
+)
 @click.option("--leash", type=int, hidden=True)
 @click.option("--number", type=int, default=0, hidden=True)
 @place
@@ -133,6 +141,7 @@ def worker(
     log_format: logs.Format | None,
     log_config: Path | None,
     health: str | None,
+    reload: bool,
     leash: int | None,
     number: int,
     dsn: str | None,
@@ -147,6 +156,10 @@ def worker(
     _leave_on_signals(supervised=leash is not None)
     configured = load()
     _log_set_up(configured.log, log_level, log_format, log_config).apply()
+    if reload and leash is None:
+        if (processes or 1) > 1:
+            raise ConfigError("--reload runs one process; leave out --processes")
+        raise SystemExit(Reloader(_command, Path.cwd()).run())
     hw = load_app(app, dsn=dsn, schema=schema)
     named = read_queues(queues)
     options = given(

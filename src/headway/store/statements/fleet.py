@@ -110,7 +110,7 @@ def declare(definitions: Iterable[Definition]) -> Statement[int]:
             "keys": definition.made_keys,
         }
         rows[definition.handler] = row
-        if definition.flow is not None and definition.flow.first() is definition:
+        if definition.flow is not None and definition.flow.first().step == definition.step:
             # A flow is made, and ended, by its name.
             rows[definition.name] = row | {"name": definition.name, "first_step": definition.step}
     document = codec.encode_document(list(rows.values()))

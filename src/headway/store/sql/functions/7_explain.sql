@@ -217,6 +217,29 @@ begin
   end if;
 end $$;
 
+create or replace function {schema}.explain_waiting(job {schema}.job) returns setof text
+language plpgsql volatile as $$
+declare
+  awaited record;
+begin
+  select cardinality(f.members) as size, f.all_but, live.count, live.some into awaited
+  from {schema}.fan_in f
+  cross join lateral (
+    select count(*) as count,
+           string_agg(format('job %s (%s)', m.id, {schema}.label(m.state)), ', ' order by m.id) filter (where m.place <= 3) as some
+    from (select j.id, j.state, row_number() over (order by j.id) as place from {schema}.job j where j.id = any (f.members)) m) live
+  where f.job_id = job.id and f.gathered_at is null;
+  if not found then
+    return next 'it waits for an event';
+  elsif awaited.count > awaited.all_but then
+    return next format('it waits for its group: %s of %s jobs have ended, and %s; %s', awaited.size - awaited.count,
+      awaited.size, case when awaited.all_but = 0 then 'all have to' else awaited.size - awaited.all_but || ' have to' end,
+      'these have not: ' || awaited.some || case when awaited.count > 3 then format(' and %s more', awaited.count - 3) else '' end);
+  else
+    return next 'its group has ended, and the leader is about to make it ready';
+  end if;
+end $$;
+
 create or replace function {schema}.reasons(job_id uuid) returns setof text
 language plpgsql volatile as $$
 declare
@@ -243,7 +266,7 @@ begin
     when 's' then return query select {schema}.explain_scheduled(job, alive);
     when 'b' then return query select {schema}.explain_blocked(job, alive);
     when 'r' then return query select {schema}.explain_ready(job);
-    else return next 'it waits for an event';
+    else return query select {schema}.explain_waiting(job);
   end case;
 end $$;
 
