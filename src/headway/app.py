@@ -80,13 +80,11 @@ class Headway:
     ) -> None:
         """Make an app.
 
-        - `schema`: Headway's schema in the database. `pool_size`: connections for callers.
-        - `notify`: False avoids LISTEN and NOTIFY, and their lock in your commits; workers then poll.
-        - `retention`: how long finished jobs are kept. `max_payload_bytes`: the largest input or result.
+        - `schema`: Headway's schema in the database. `notify`: False avoids NOTIFY; workers then poll.
+        - `retention`: how long finished jobs are kept. `pool_size`: connections for callers.
+        - `max_payload_bytes`: the largest input or result. `worker`: options of every worker of the app.
         - `local`: the directory of the embedded server. `embedded`: False requires a named database.
-        - `name`: the name of the app, the owner of its schedules. `schedules`: what happens to schedules
-          that the code no longer declares.
-        - `worker`: options of every worker of the app.
+        - `name`: the app, as the owner of schedules. `schedules`: what happens to undeclared ones.
         """
         self._session = Session(
             of_app(
@@ -107,12 +105,12 @@ class Headway:
         apps.made(self, self._session, self._registry)
 
     @property
-    def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:
+    def dependency_overrides(self) -> apps.Overrides:
         """For tests: which function to call in place of one given to `Depends`."""
         return self._session.overrides
 
     @dependency_overrides.setter
-    def dependency_overrides(self, overrides: dict[Callable[..., Any], Callable[..., Any]]) -> None:
+    def dependency_overrides(self, overrides: apps.Overrides) -> None:
         self._session.overrides = overrides
 
     @property
@@ -175,9 +173,8 @@ class Headway:
         """Create, change and list schedules."""
         return Schedules(self._session, self.get_task, lambda: self.settings.app.name or "")
 
-    # -- definitions ------------------------------------------------------------------------------
+    # -- definitions; overloads as those of TaskDecorator ------------------------------------------
 
-    # The same overloads as TaskDecorator's, for the reasons given there.
     @overload
     def task(
         self, function: Callable[Concatenate[Unnamed, ...], Awaitable[R]], /
@@ -203,18 +200,15 @@ class Headway:
         - `queue`, `priority` (higher runs first), `delay` before a job may run.
         - `retry`: a `Retry`, or a number of attempts. `timeout`: how long an attempt may take.
         - `ttl`: how long a job may wait before it expires. `keep`: how long a success is kept.
-        - `executor`: "async", "thread" or "process". `stop_grace`: how long a plain function may take
-          to stop. `slots`: how many run at once in one worker.
+        - `executor`: "async", "thread" or "process". `slots`: how many run at once in one worker.
+        - `stop_grace`: how long a plain function may take to stop.
         - `transaction`: run in a transaction that commits with the success of the attempt.
-        - `limit`: how many run at once, and how many start in a time, fleet-wide or by key. This is the
-          usual way to limit concurrency by key.
+        - `limit`: how many run at once, and how many start in a time, fleet-wide or by key.
         - `concurrency_key`: run jobs of one key in order, or share a key between tasks.
-        - `unique`: do not make a second job of the same key.
-        - `schedule`: when to make jobs automatically.
+        - `unique`: do not make a second job of the same key. `schedule`: when to make jobs.
         - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
         - `batch`: a `Batch`; the function then takes a list of inputs.
-        - `aliases`: earlier names of parameters, with those of today. `former_names`: of the task. Jobs
-          made with them still run.
+        - `aliases`: earlier names of parameters, with those of today. `former_names`: of the task.
         """
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
@@ -236,19 +230,14 @@ class Headway:
 
         - `state`: a type that can be made without arguments. The job carries one from step to step.
         - `queue`, `priority`, `retry`, `timeout`, `transaction`, `concurrency_key`: of its steps.
-        - `ttl`: how long a job may wait before it expires. `keep`: how long a success is kept.
-        - `unique`: do not make a second job of the same key.
-        - `schedule`: when to make jobs automatically.
-        - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
-        - `former_names`: earlier names of the flow. Jobs made under them still run.
+        - `ttl`, `keep`, `unique`, `schedule`, `dead_letter`, `on_failure`, `former_names`: as of a task.
         """
         flow = Flow[Any](self._session, name, state, options, lambda: self.retention)
         self._registry.add(name, flow, options.get("schedule"))
         return flow
 
     def middleware(self, function: AnyMiddleware, /) -> AnyMiddleware:
-        """Call a function around attempts: one that is async around all, a plain one around plain
-        functions, in their thread or process. The first is the outermost."""
+        """Call a function around attempts: a plain one around plain functions only."""
         return self._session.hooks.add_middleware(function)
 
     def enqueue_middleware(self, function: AnyEnqueueMiddleware, /) -> AnyEnqueueMiddleware:
@@ -287,9 +276,7 @@ class Headway:
         return await send(self._session, check_calls(calls), conn)
 
     def group(self, calls: Iterable[Call[Any]], *, conn: Any = None) -> Group:
-        """Return calls whose jobs have a follow-up: it runs once when all of them have ended.
-
-        Nothing is enqueued before `then`. The jobs are made in the transaction of `conn`, if it is given.
+        """Return calls that get a follow-up, which runs once when all have ended. `then` enqueues them.
 
         >>> await hw.group([resize.call(n) for n in range(9)]).then(report)     # doctest: +SKIP
         """
@@ -300,8 +287,7 @@ class Headway:
     ) -> CheckReport:
         """Try unfinished jobs and schedules against this code. Return those that would not run.
 
-        It changes nothing. `queues` leaves out jobs of other queues, such as those of other apps in the
-        schema. `limit` is the number of jobs to read, the oldest first.
+        It changes nothing. `queues` leaves out other queues. It reads the oldest jobs, up to `limit`.
         """
         return await self._session.run(check(self._session, self._registry, queues, limit))
 
@@ -310,8 +296,7 @@ class Headway:
 
         `since` is a moment, or a duration before now. It misses none while the database is unreachable.
 
-        >>> async for failure in hw.failures():                         # doctest: +SKIP
-        ...     print(failure.task, failure.error["message"])
+        >>> async for failure in hw.failures(): ...                     # doctest: +SKIP
         """
         check_since(since)
         return failures(self._session, since)

@@ -28,7 +28,7 @@ def plain() -> None: ...
         ({"concurency_key": "a"}, "did you mean 'concurrency_key'?"),
         (
             {"zzz": 1},
-            "a task has no option 'zzz'; it takes batch, concurrency_key, dead_letter, delay,",
+            "a task has no option 'zzz'; it takes aliases, batch, concurrency_key, dead_letter,",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_on_failure_is_a_task_a_flow_or_the_name_of_one(app: Headway) -> None:
 
 
 def test_a_task_is_not_called_for_its_own_failures(app: Headway) -> None:
-    with pytest.raises(ConfigError, match="work cannot be called for its own failures"):
+    with pytest.raises(ConfigError, match="work cannot take its own failures"):
         app.task(on_failure="work")(work)
 
 

@@ -92,13 +92,9 @@ class Definition:
         if self.dead_letter is not None:
             check_name(self.dead_letter, "dead_letter")
         if self.on_failure == self.name:
-            raise ConfigError(
-                f"{self.name} cannot be called for its own failures; name another task"
-            )
+            raise ConfigError(f"{self.name} cannot take its own failures; name another task")
         if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
-            raise ConfigError(
-                f"slots {self.slots!r} of {self.handler} must be at least 1, a whole number"
-            )
+            raise ConfigError(f"slots {self.slots!r} of {self.handler} must be at least 1")
         if not isinstance(self.transaction, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
                 f"transaction={self.transaction!r} of {self.handler} must be True or False"
@@ -325,10 +321,8 @@ class Definition:
         try:
             step.call_signature.bind(None)
         except TypeError:
-            raise ConfigError(
-                f"{step.handler} follows {self.step} and must take its result, one value; it takes "
-                f"{step.call_signature}"
-            ) from None
+            takes = f"it takes {step.call_signature}, not one value, the result of {self.step}"
+            raise ConfigError(f"{step.handler} follows {self.step}, but {takes}") from None
 
     def _whole(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments, with the defaults of those left out, for the function of a key."""
