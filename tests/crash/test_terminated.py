@@ -18,7 +18,7 @@ _ALL = """select count(pg_terminate_backend(pid)) from pg_stat_activity
           where datname = current_database() and pid <> pg_backend_pid()"""
 _LISTENERS = """select count(pg_terminate_backend(pid)) from pg_stat_activity
                 where datname = current_database() and application_name like 'headway worker%'
-                  and query like 'select pg_notify(%'"""  # its own voice, the last it said
+                  and query like 'select pg_catalog.pg_notify(%'"""  # its own voice, the last it said
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def echo(hw: Headway):
 # The last thing a listener said is the call by which it proves that it hears itself.
 LISTENERS = """select pid from pg_stat_activity
                where application_name like 'headway worker%' and datname = current_database()
-                 and query = 'select pg_notify($1, $2)'"""
+                 and query = 'select pg_catalog.pg_notify($1::text, $2::text)'"""
 
 
 @pytest.fixture

@@ -191,9 +191,7 @@ def test_bad_definitions_say_what_is_wrong(hw) -> None:
         r"cannot run with executor=\"thread\"": lambda: flow.step(executor="thread")(other),
         r"must be defined at the top of a module": lambda: flow.step(executor="process")(plain),
         r"slots 0 of flow/other must be at least 1": lambda: flow.step(slots=0)(other),
-        r"cannot take its own failures": lambda: hw.flow("loop", on_failure="loop").step(
-            other
-        ),
+        r"cannot take its own failures": lambda: hw.flow("loop", on_failure="loop").step(other),
         r"keep 'for ever' is not a duration": lambda: hw.flow("kept", keep="for ever"),
     }
     for words, define in bad.items():

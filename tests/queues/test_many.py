@@ -86,7 +86,7 @@ async def test_an_idle_worker_that_listens_asks_nothing_until_it_hears_of_someth
         sent.clear()
         job = await task.using(queue=queue).enqueue(queue)
         assert await job.result(timeout=DEADLINE) == queue
-        claims = [one for trip in sent.trips for one in trip if one.name == CLAIM]
+        claims = [one for trip in sent.trips for one in trip if one.name.startswith("moves/claim")]
         asked = [codec.decode(claim.params["shares"]) for claim in claims]
         assert {share["queue"] for shares in asked for share in shares} <= {"q1", "q999"}
         assert asked[-1][0]["queue"] == queue

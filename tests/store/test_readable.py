@@ -30,7 +30,7 @@ _PATHS = {
     "pause, name": "select headway.pause('?')",
     "pause, key": "select headway.pause(key => '?')",
     "pause, reason": "select headway.pause('q', reason => '?')",
-    "set_limit": "select headway.set_limit('q', 1, by => '?')",
+    "set_limit": "select headway.set_limit('q', 1, actor => '?')",
     "pause_schedule": "select headway.pause_schedule('tick', '?')",
     "claim": "select headway.claim('q', tasks => '{?}')",
     "complete": """select headway.complete('CLAIMED', CLAIM, '"?"')""",

@@ -113,7 +113,7 @@ def _translated(note: Any) -> list[Any]:
     if _is_of(note, "pydantic", "FieldInfo"):
         if not note.is_required() or any(getattr(note, name, None) for name in _NOT_OF_PARAMETERS):
             raise TypeError(
-                f"{note!r} has more than constraints, which would be ignored; give only constraints"
+                f"{note!r} has more than constraints, which would not be checked; give only constraints"
             )
         return [each for inner in note.metadata for each in _translated(inner)]
     if _is_of(note, "annotated_types", *_BOUNDS):
