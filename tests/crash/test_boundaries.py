@@ -38,8 +38,9 @@ VITAL = {
 # Every worker also does these, sooner or later.
 USUAL = {
     "asked", "clean_schedules", "clean_up", "controls", "counted", "declare_limits", "due_schedules",
-    "expire", "gatherable", "held", "job_counts", "lines", "listen", "mark_limited", "partitions", "place",
-    "select max version", "select pg_is_in_recovery pg_backend_pid", "select pg_is_in_recovery pid",
+    "expire", "gatherable", "held", "job_counts", "lines", "listen", "mark_limited", "partitions",
+    "place", "select max version", "select pg_is_in_recovery pg_backend_pid",
+    "select pg_is_in_recovery pid",
     "select pg_catalog pg_notify", "select set_config default_transaction_isolation",
     "select set_config lock_timeout", "set client_connection_check_interval 2s",
     "set idle_in_transaction_session_timeout 5min", "tally", "unadmit",

@@ -118,7 +118,8 @@ def _listens(hand: Hand) -> bool:
     return bool(
         hand.rows(
             "select pid from pg_stat_activity where datname = current_database() "
-            "and application_name like 'headway worker%' and query = 'select pg_catalog.pg_notify($1::text, $2::text)'"
+            "and application_name like 'headway worker%' "
+            "and query = 'select pg_catalog.pg_notify($1::text, $2::text)'"
         )
     )
 

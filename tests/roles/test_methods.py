@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway import Headway, HeadwayError
+from headway import Headway, HeadwayError, NewJobInfo
 from headway.controls import Controls
 from headway.errors import DatabaseError
 from headway.flow import Flow
@@ -53,6 +53,10 @@ Make = Callable[[Stage, Headway], Call]
 
 def _hw(*given: Any, **named: Any) -> Make:
     return lambda _, hw: Call(hw, given, named)
+
+
+def _around(jobs: list[NewJobInfo]) -> Iterator[None]:
+    yield
 
 
 def _task(*given: Any) -> Make:
@@ -102,10 +106,12 @@ _METHODS: dict[str, tuple[set[str], Make]] = {
         lambda _, hw: Call(hw, ([hw.tasks["greet"].call(), hw.tasks["tour"].call()],)),
     ),
     "Headway.failures": (_READERS, lambda s, hw: Call(hw, (f"{int(bool(s.failed()))}h",))),
+    "Headway.enqueue_middleware": (_ALL, _hw(_around)),
     "Headway.flow": (_ALL, _hw("trip")),
     "Headway.get_task": (_ALL, _hw("greet")),
     "Headway.group": (_ALL, lambda _, hw: Call(hw, ([hw.tasks["greet"].call()],))),
     "Headway.job": (_ALL, lambda s, hw: Call(hw, (s.waiting(),))),
+    "Headway.middleware": (_ALL, _hw(lambda job, call_next: call_next())),
     "Headway.migrate": (_OWNER, _hw()),
     "Headway.migration_sql": (_ALL, _hw()),
     "Headway.open": (_MEMBERS, _hw()),
