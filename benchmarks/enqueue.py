@@ -114,20 +114,20 @@ async def one_by_one(dsn: str, count: int) -> None:
             ),
         )
         report("one by one, committed, sync", await asyncio.to_thread(sync))
-        own, lent = await connected(dsn, autocommit=False), await connected(dsn, autocommit=False)
-        inside, borrowed = own.cursor(), noop.using(conn=lent)
+        own, passed = await connected(dsn, autocommit=False), await connected(dsn, autocommit=False)
+        inside, bound = own.cursor(), noop.using(conn=passed)
         report(
             "in the caller's transaction",
             await in_turn(
                 {
                     "bare INSERT": lambda n: inside.execute(INSERT, row(n)),
-                    "headway": lambda n: borrowed.enqueue(n=n),
-                    "headway, using() each time": lambda n: noop.using(conn=lent).enqueue(n=n),
+                    "headway": lambda n: bound.enqueue(n=n),
+                    "headway, using() each time": lambda n: noop.using(conn=passed).enqueue(n=n),
                 },
                 3 * count,
             ),
         )
-    for conn in (bare, own, lent):
+    for conn in (bare, own, passed):
         await conn.close()
     sync_bare.close()
 

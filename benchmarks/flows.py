@@ -1,18 +1,15 @@
-"""Flows of five steps per second, compared with the same work as raw SQL and with peers.
+"""Flows of five steps per second, compared with the same work as raw SQL.
 
-    .venv/bin/python -m benchmarks.flows [--flows 10000] [--rounds 3] [--peer absurd --peer dbos]
+    .venv/bin/python -m benchmarks.flows [--flows 10000] [--rounds 3]
 
-Headway: one worker, five steps that each pass a number on. Raw SQL: the worker's own claim, four
-times advance and finish, in batches back to back on one connection. Peers (`pip install
-headway[bench]`), each as its own documentation shows it with five durable steps, in one process, on
-the same server: they checkpoint each step in a statement of its own and are measured with fewer
-flows (`--peer-flows`), because they take longer.
+Headway: one worker, five steps that each pass a number to the next. Raw SQL: the worker's own claim,
+four times advance and finish, in batches back to back on one connection. `benchmarks/run` compares
+flows with those of peers.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -142,32 +139,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--flows", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peer", action="append", default=[], choices=["absurd", "dbos"])
-    parser.add_argument("--peer-flows", type=int, default=300)
     parser.add_argument("--dsn")
     options = parser.parse_args()
-    cases: dict[str, tuple[Callable[[str, int], Awaitable[Reading]], int]] = {
-        "raw SQL": (raw, options.flows),
-        "headway": (headway, options.flows),
+    cases: dict[str, Callable[[str, int], Awaitable[Reading]]] = {
+        "raw SQL": raw,
+        "headway": headway,
     }
-    for peer in options.peer:
-        run = importlib.import_module(f"benchmarks.peers.{peer}").run
-        cases[peer] = (run, options.peer_flows)
     readings: dict[str, list[Reading]] = {name: [] for name in cases}
     with tempfile.TemporaryDirectory() as folder, server(options.dsn, Path(folder)) as dsn:
         Headway(dsn).migrate_sync()
         print(f"{options.flows:,} flows of five steps, {options.rounds} rounds; {machine(dsn)}")
         for number in range(options.rounds):
-            for name, (run, count) in cases.items():
-                reading = uvloop.run(run(dsn, count))
+            for name, run in cases.items():
+                reading = uvloop.run(run(dsn, options.flows))
                 readings[name].append(reading)
                 print(f"  round {number + 1}  {name:32} {reading.rate:10,.0f} flows/s", flush=True)
     table(readings, "flows")
     rate = {name: median(runs, "rate") for name, runs in readings.items()}
-    print()
-    for name in rate:
-        if name != "headway":
-            print(f"headway / {name}: {rate['headway'] / rate[name]:.2f}")
+    print(f"\nheadway / raw SQL: {rate['headway'] / rate['raw SQL']:.2f}")
 
 
 if __name__ == "__main__":

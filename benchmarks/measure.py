@@ -150,7 +150,7 @@ class Meter:
 def cpu_of(pid: int) -> float | None:
     """Microseconds of CPU that a process has used; none if it is not there.
 
-    By the scheduler's books, to the nanosecond, where the kernel keeps them; else in ticks.
+    Read from the scheduler's counters, in nanoseconds, if the kernel has them; else in ticks.
     """
     threads = Path(f"/proc/{pid}/task")
     try:
@@ -169,7 +169,7 @@ def cpu_of(pid: int) -> float | None:
 
 
 async def clean(hw: Headway) -> None:
-    """A schema that is up to date and has no jobs, and in which nothing is said of any."""
+    """A schema that is up to date and has neither jobs nor settings."""
     await hw.migrate()
     tables = "job, archive, attempt, unique_period, control, bucket, start, tally, total, census"
     schema = hw._session.target.schema

@@ -5,8 +5,8 @@
 
 A worker over a backlog of no-op async jobs in a schema where nothing else is; where a million others are
 scheduled for tomorrow; where a million are ready in a queue that nobody serves; and where 100,000 are
-blocked behind a paused key. Each schema is filled once; then they take turns, in one run. What cannot
-run now must cost nothing.
+blocked behind a paused key. Each schema is filled once; then they take turns, in one run. Jobs that
+cannot run now must cost nothing.
 """
 
 from __future__ import annotations

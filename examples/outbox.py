@@ -31,7 +31,7 @@ async def tell(ctx: Context, customer: str, balance: int) -> None:
 
 @hw.task(transaction=True)
 async def book(ctx: Context, customer: str, amount: int) -> int:
-    """Changes the balance and says so: both commit with this job's success, or neither."""
+    """Change the balance and send a notice: both commit with this job's success, or neither."""
     row = await (
         await ctx.conn.execute(
             "update balance set amount = amount + %s where customer = %s returning amount",

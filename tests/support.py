@@ -1,4 +1,4 @@
-"""Shared by tests, besides fixtures: waiting for a fact, and workers in this process."""
+"""Shared by tests, other than fixtures: waiting for a fact, and workers in this process."""
 
 from __future__ import annotations
 

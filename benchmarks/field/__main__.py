@@ -8,14 +8,25 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.field import report
+from benchmarks.field import plots, report
 from benchmarks.field.environments import NotHere, prepare
 from benchmarks.field.ground import Ground, redis_server
 from benchmarks.field.play import Player, Reading, Sizes
 from benchmarks.field.systems import SYSTEMS, System
 from benchmarks.measure import machine, server
 
-WORKLOADS = ("enqueue", "producers", "bulk", "drain", "drain 2", "pick-up")
+WORKLOADS = (
+    "enqueue",
+    "producers",
+    "bulk",
+    "drain",
+    "drain 2",
+    "pinned",
+    "backlog",
+    "mixed",
+    "flows",
+    "pick-up",
+)
 
 
 def main() -> None:
@@ -49,6 +60,8 @@ def main() -> None:
     for name, reason in skipped.items():
         print(f"{name} was not measured: {reason}")
     print(report.table(readings))
+    if options.plots is not None:
+        plots.draw(options.plots, str(about["machine"]), readings)
 
 
 def _players(
@@ -60,6 +73,7 @@ def _players(
     for system in SYSTEMS:
         if wanted and system.name not in wanted:
             continue
+        print(f"  preparing {system.name}", flush=True)
         try:
             if system.redis and ground.redis is None:
                 raise NotHere("redis-server is not installed")
@@ -100,6 +114,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small numbers: does everything run?")
     parser.add_argument("--dsn", help="a server on this machine, else an embedded one")
     parser.add_argument("--out", type=Path, default=Path("field.json"))
+    parser.add_argument("--plots", type=Path, help="a folder for one SVG per workload")
     return parser.parse_args()
 
 

@@ -34,7 +34,7 @@ class Ground:
         self._postmaster = int(row[0])
 
     def database(self, name: str, template: str | None = None) -> str:
-        """Make a database anew and return its DSN."""
+        """Make a new database in place of the old one, and return its DSN."""
         self._conn.execute(
             sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
         )

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,23 +22,30 @@ from benchmarks.field.ground import Ground, tree_cpu, url_of
 from benchmarks.field.systems import System
 
 _GIVE_UP_AFTER = 300.0
+_WARM_UP = 50
+"""Jobs that a producer enqueues before it starts (protocol.py)."""
 _CHUNK = 5_000
+_LARGE = {"BENCH_CONCURRENCY": "500", "BENCH_BATCH": "500"}
+"""For workers that have a backlog."""
 PRODUCERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of each workload: seconds of enqueues, jobs of a bulk and of a drain, paced jobs."""
+    """How much of each workload: seconds of enqueues, jobs of a bulk and of a drain, paced jobs, flows,
+    jobs that wait in the backlog."""
 
     seconds: float = 5.0
     bulk: int = 50_000
     drain: int = 100_000
     paced: int = 300
     interval: float = 0.02
+    flows: int = 5_000
+    backlog: int = 1_000_000
 
     @classmethod
     def quick(cls) -> Sizes:
-        return cls(seconds=0.5, bulk=1_000, drain=1_000, paced=30)
+        return cls(seconds=0.5, bulk=1_000, drain=1_000, paced=30, flows=50, backlog=5_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class Player:
         self._ground = ground
         self._template = "field_" + "".join(c if c.isalnum() else "_" for c in system.name)
         self._folder = Path(tempfile.mkdtemp(prefix="headway-field-"))
+        self._has_backlog = False
         self._set_up()
 
     def play(self, workload: str, sizes: Sizes) -> Reading:
@@ -87,6 +95,14 @@ class Player:
                 return self._drain(dsn, sizes, 2)
             case "pick-up":
                 return self._pick_up(dsn, sizes)
+            case "flows":
+                return self._flows(dsn, sizes)
+            case "backlog":
+                return self._backlog(sizes)
+            case "pinned":
+                return self._drain(dsn, sizes, 1, pinned=True)
+            case "mixed":
+                return self._mixed(dsn, sizes)
             case _:
                 raise ValueError(f"there is no workload {workload!r}")
 
@@ -99,18 +115,64 @@ class Player:
             result = self._result(program)
             return self._reading(int(result["jobs"]), float(result["seconds"]), before, [program])
 
-    def _drain(self, dsn: str, sizes: Sizes, processes: int) -> Reading:
+    def _drain(self, dsn: str, sizes: Sizes, processes: int, *, pinned: bool = False) -> Reading:
+        """Measure from the start of the workers until the last row is finished. `pinned`: another
+        session holds a snapshot all the time."""
         count = min(sizes.drain, self._system.most)
-        self._fill(dsn, count)
-        options = {"BENCH_CONCURRENCY": "500", "BENCH_BATCH": "500"}
-        with _all(self._program(dsn, "work", **options) for _ in range(processes)) as programs:
-            before = self._counters(programs)
-            begin = time.perf_counter()
-            for program in programs:
-                self._go(program)
-            self._await_calls(count, programs)
+        self._fill(dsn, "bulk", str(count), str(_CHUNK))
+        with (
+            _snapshot(dsn) if pinned else nullcontext(),
+            _all(self._program(dsn, "work", **_LARGE) for _ in range(processes)) as programs,
+        ):
+            return self._until_finished(dsn, count, programs)
+
+    def _flows(self, dsn: str, sizes: Sizes) -> Reading:
+        """Flows of five steps, from the start of the worker until the last is finished."""
+        count = max(10, min(sizes.flows, self._system.most // 10))
+        self._fill(dsn, "flows", str(count))
+        with self._program(dsn, "work", **_LARGE) as program:
+            return self._until_finished(dsn, count, [program])
+
+    def _backlog(self, sizes: Sizes) -> Reading:
+        """The first jobs of a long backlog. It is filled once, and copied for each round."""
+        template = f"{self._template}_backlog"
+        if not self._has_backlog:
+            dsn = self._ground.database(template, self._template)
+            self._fill(dsn, "bulk", str(sizes.backlog), str(_CHUNK))
+            self._has_backlog = True
+        dsn = self._ground.database(f"{self._template}_run", template)
+        self._ground.clear()
+        count = min(sizes.drain, sizes.backlog) // 2
+        with self._program(dsn, "work", **_LARGE) as program:
+            before, begin = self._counters([program]), time.perf_counter()
+            self._go(program)
+            self._await_calls(count, [program])
+            return self._reading(self._calls(), time.perf_counter() - begin, before, [program])
+
+    def _mixed(self, dsn: str, sizes: Sizes) -> Reading:
+        """Four callers enqueue one by one while a worker runs: all jobs, until the last is finished."""
+        with (
+            self._program(dsn, "work") as worker,
+            self._program(dsn, "enqueue", "4", str(sizes.seconds)) as producer,
+        ):
+            programs = [worker, producer]
+            before, begin = self._counters(programs), time.perf_counter()
+            self._go(worker)
+            self._go(producer)
+            count = int(self._result(producer)["jobs"]) + _WARM_UP
+            self._await_calls(count, [worker])
             self._await_end(dsn)
             return self._reading(count, time.perf_counter() - begin, before, programs)
+
+    def _until_finished(
+        self, dsn: str, count: int, programs: list[subprocess.Popen[str]]
+    ) -> Reading:
+        before, begin = self._counters(programs), time.perf_counter()
+        for program in programs:
+            self._go(program)
+        self._await_calls(count, programs)
+        self._await_end(dsn)
+        return self._reading(count, time.perf_counter() - begin, before, programs)
 
     def _pick_up(self, dsn: str, sizes: Sizes) -> Reading:
         with (
@@ -130,8 +192,8 @@ class Player:
         worst = delays[min(len(delays) - 1, int(len(delays) * 0.99))]
         return Reading(len(delays), p50_ms=statistics.median(delays), p99_ms=worst)
 
-    def _fill(self, dsn: str, count: int) -> None:
-        with self._program(dsn, "bulk", str(count), str(_CHUNK)) as program:
+    def _fill(self, dsn: str, *command: str) -> None:
+        with self._program(dsn, *command) as program:
             self._go(program)
             self._result(program)
         self._ground.clear()
@@ -234,3 +296,12 @@ class Player:
 def _all(managers: Iterator[Any]) -> Iterator[list[Any]]:
     with ExitStack() as stack:
         yield [stack.enter_context(manager) for manager in managers]
+
+
+@contextmanager
+def _snapshot(dsn: str) -> Iterator[None]:
+    """Hold a snapshot, so that no dead row can be removed meanwhile."""
+    with psycopg.connect(dsn) as conn:
+        conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        conn.execute("select 1")
+        yield

@@ -27,7 +27,14 @@ class System:
     most: int = 1_000_000
     """The most jobs to drain: slow systems get fewer, so that a run ends."""
 
+    flows: bool = False
+    """Its program has a flow of five steps."""
+
     def does(self, workload: str) -> bool:
+        if workload == "flows":
+            return self.flows
+        if workload == "backlog":
+            return self.most >= 1_000_000 and "drain" not in self.lacks and not self.redis
         return workload not in self.lacks
 
 
@@ -39,7 +46,7 @@ SYSTEMS = (
         "bare.py",
         f"psycopg: {_BARE}; no NOTIFY in enqueues",
         unfinished="select count(*) from bare.job where state <> 'd'",
-        lacks=frozenset({"pick-up"}),
+        lacks=frozenset({"pick-up", "mixed"}),
     ),
     System(
         "bare SQL with NOTIFY",
@@ -47,13 +54,14 @@ SYSTEMS = (
         f"psycopg: {_BARE}; each enqueue notifies",
         unfinished="select count(*) from bare.job where state <> 'd'",
         settings={"BENCH_NOTIFY": "1"},
-        lacks=frozenset({"bulk", "drain", "drain 2"}),
+        lacks=frozenset({"bulk", "drain", "drain 2", "pinned"}),
     ),
     System(
         "headway",
         "headway_.py",
         "one worker process on uvloop, results kept for 7 days",
         unfinished="select count(*) from headway.job",
+        flows=True,
     ),
     System(
         "graphile-worker",
@@ -113,15 +121,17 @@ SYSTEMS = (
         unfinished="select count(*) from absurd.t_bench where state in ('pending', 'running')",
         lacks=frozenset({"bulk"}),
         most=3_000,
+        flows=True,
     ),
     System(
         "dbos",
         "dbos_.py",
-        "a workflow without steps on a queue that polls every 50 ms",
+        "async workflows on a queue that polls every 50 ms",
         packages=("dbos", "psycopg[binary]"),
         unfinished="select count(*) from dbos.workflow_status where status in ('ENQUEUED', 'PENDING')",
         lacks=frozenset({"bulk"}),
         most=2_000,
+        flows=True,
     ),
     System(
         "celery",

@@ -1,4 +1,4 @@
-"""What the demonstration shows."""
+"""The screen of the demonstration."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def closing(
     seconds: float,
     burst: tuple[int, float],
 ) -> Table:
-    table = Table(box=box.ROUNDED, title="What became of them", title_justify="left")
+    table = Table(box=box.ROUNDED, title="How they ended", title_justify="left")
     table.add_column("")
     table.add_column("jobs", justify="right")
     table.add_row("enqueued", f"{figures.known}")

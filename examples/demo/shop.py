@@ -1,4 +1,4 @@
-"""The tasks of a small web shop. What fails here fails on purpose, by its number.
+"""The tasks of a small web shop. Failures here are on purpose, by the number of the job.
 
 headway worker shop:hw
 """
@@ -18,7 +18,7 @@ _SOON = Retry(max_attempts=4, base="300ms", cap="2s")
 
 @hw.task(queue="mail", retry=_SOON, timeout="10s")
 async def welcome(ctx: Context, user_id: int, email: str) -> str:
-    """A mail to a new user. The provider refuses every tenth once; an address without @ is no address."""
+    """A mail to a new user. The provider refuses every tenth once, and an address without @ for good."""
     await asyncio.sleep(0.02)
     if "@" not in email:
         raise Fatal(f"{email!r} is not an address")

@@ -1,4 +1,4 @@
-"""What the demonstration enqueues, and what must become of it."""
+"""The jobs that the demonstration enqueues, and how they must end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 from shop import book, order, receipt, report, thumbnail, welcome
 
 DOOMED = 2
-"""Jobs of `a_few_hundred` that fail for good: an address that is none, and the moon."""
+"""Jobs of `a_few_hundred` that fail for good: an address without @, and the moon."""
 
 ORDERS = 40
 """Flows of three steps; the first books each of them in a table, once."""

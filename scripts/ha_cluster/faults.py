@@ -59,7 +59,7 @@ def freeze(cluster: Cluster) -> None:
 
     Then the node is killed and started again, as by a watchdog that is late. Without one the cluster
     itself may forget acknowledged commits, also with synchronous replication. Patroni 3.0 that wakes
-    may take the lock back. One that is started anew resets synchronous_standby_names before it demotes.
+    may take the lock back. A restarted one resets synchronous_standby_names before it demotes.
     """
     node = _primary(cluster)
     patroni, postgres = cluster.patroni_pid(node), cluster.postgres_pids(node)

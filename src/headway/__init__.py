@@ -24,6 +24,7 @@ from headway._api.options import FlowOptions, StepOptions, TaskOptions
 from headway.app import Headway
 from headway.controls import Controls
 from headway.core.batch import Batch
+from headway.core.check import CheckFinding, CheckReport
 from headway.core.config import (
     AppOptions,
     HealthOptions,
@@ -34,13 +35,17 @@ from headway.core.config import (
     WorkerSettings,
 )
 from headway.core.context import Context, Enqueueable, JobLogger
+from headway.core.current import JobInfo, current_job
 from headway.core.depends import Depends
 from headway.core.failure import Failure
 from headway.core.flow import Next
+from headway.core.hooks import CallNext, JobEvent, NewJobInfo, SyncCallNext, WorkerEvent
 from headway.core.info import (
     Attempt,
     Control,
     FailedJob,
+    GroupMember,
+    JobGroup,
     JobState,
     JobStatus,
     JobSummary,
@@ -58,6 +63,7 @@ from headway.core.limits import Limit
 from headway.core.retry import Retry
 from headway.core.schedule import Schedule
 from headway.engine.jobs.settler import WorkerReport
+from headway.engine.logs import JobFilter
 from headway.engine.worker import Worker
 from headway.errors import (
     ConfigError,
@@ -82,6 +88,8 @@ from headway.errors import (
     UnknownTask,
 )
 from headway.flow import Flow, Step, StepDecorator
+from headway.group import Group
+from headway.hooks import EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -101,7 +109,10 @@ __all__ = [
     "BatchDecorator",
     "BoundTask",
     "Call",
+    "CallNext",
     "CallOptions",
+    "CheckFinding",
+    "CheckReport",
     "ConfigError",
     "Context",
     "Control",
@@ -112,11 +123,14 @@ __all__ = [
     "Depends",
     "EmbeddedUnavailable",
     "Enqueueable",
+    "EventHooks",
     "FailedJob",
     "Failure",
     "Fatal",
     "Flow",
     "FlowOptions",
+    "Group",
+    "GroupMember",
     "Headway",
     "HeadwayError",
     "HealthOptions",
@@ -124,8 +138,12 @@ __all__ = [
     "InvalidInput",
     "Job",
     "JobCancelled",
+    "JobEvent",
     "JobExpired",
     "JobFailed",
+    "JobFilter",
+    "JobGroup",
+    "JobInfo",
     "JobLogger",
     "JobNotFound",
     "JobState",
@@ -136,6 +154,7 @@ __all__ = [
     "KeyTaken",
     "Limit",
     "LogOptions",
+    "NewJobInfo",
     "Next",
     "Origin",
     "Overview",
@@ -162,6 +181,7 @@ __all__ = [
     "StepOptions",
     "Successor",
     "SupervisorOptions",
+    "SyncCallNext",
     "Task",
     "TaskDecorator",
     "TaskOptions",
@@ -169,11 +189,13 @@ __all__ = [
     "UnknownTask",
     "WaitingCount",
     "Worker",
+    "WorkerEvent",
     "WorkerInfo",
     "WorkerOptions",
     "WorkerReport",
     "WorkerSettings",
     "Workers",
     "__version__",
+    "current_job",
     "preview",
 ]

@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
+from headway._api import apps
 from headway._api.call import Call, check_calls, send, send_sync
+from headway._api.checking import check
 from headway._api.job_filters import job_id_of
 from headway._api.options import FlowOptions, TaskOptions, define_task
 from headway._api.registry import Registry
 from headway._api.session import Session
+from headway._api.workers import new_worker
 from headway.controls import Controls
 from headway.core.batch import Batch
+from headway.core.check import CheckReport
 from headway.core.config import CleanUp, Retention, WorkerSettings
 from headway.core.context import Context
-from headway.core.duration import Duration, optional_seconds
+from headway.core.duration import Duration
 from headway.core.failure import Failure
 from headway.core.info import ServerInfo
 from headway.engine import loop
@@ -26,6 +30,8 @@ from headway.engine.jobs.settler import WorkerReport
 from headway.engine.worker import Worker
 from headway.failures import check_since, failures, failures_sync
 from headway.flow import Flow
+from headway.group import Group
+from headway.hooks import AnyEnqueueMiddleware, AnyMiddleware, EventHooks
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -37,7 +43,6 @@ from headway.store import migrate
 from headway.store.connections.dsn import DatabasePlace
 from headway.store.statements import inspect
 from headway.task import BatchDecorator, Task, TaskDecorator, Unnamed
-from headway.version import __version__
 from headway.workers import Workers
 
 P = ParamSpec("P")
@@ -75,13 +80,11 @@ class Headway:
     ) -> None:
         """Make an app.
 
-        - `schema`: Headway's schema in the database. `pool_size`: connections for callers.
-        - `notify`: False avoids LISTEN and NOTIFY, and their lock in your commits; workers then poll.
-        - `retention`: how long finished jobs are kept. `max_payload_bytes`: the largest input or result.
+        - `schema`: Headway's schema in the database. `notify`: False avoids NOTIFY; workers then poll.
+        - `retention`: how long finished jobs are kept. `pool_size`: connections for callers.
+        - `max_payload_bytes`: the largest input or result. `worker`: options of every worker of the app.
         - `local`: the directory of the embedded server. `embedded`: False requires a named database.
-        - `name`: the name of the app, the owner of its schedules. `schedules`: what happens to schedules
-          that the code no longer declares.
-        - `worker`: options of every worker of the app.
+        - `name`: the app, as the owner of schedules. `schedules`: what happens to undeclared ones.
         """
         self._session = Session(
             of_app(
@@ -99,14 +102,15 @@ class Headway:
             )
         )
         self._registry = Registry(self._session)
+        apps.made(self, self._session, self._registry)
 
     @property
-    def dependency_overrides(self) -> dict[Callable[..., Any], Callable[..., Any]]:
+    def dependency_overrides(self) -> apps.Overrides:
         """For tests: which function to call in place of one given to `Depends`."""
         return self._session.overrides
 
     @dependency_overrides.setter
-    def dependency_overrides(self, overrides: dict[Callable[..., Any], Callable[..., Any]]) -> None:
+    def dependency_overrides(self, overrides: apps.Overrides) -> None:
         self._session.overrides = overrides
 
     @property
@@ -169,9 +173,8 @@ class Headway:
         """Create, change and list schedules."""
         return Schedules(self._session, self.get_task, lambda: self.settings.app.name or "")
 
-    # -- definitions ------------------------------------------------------------------------------
+    # -- definitions; overloads as those of TaskDecorator ------------------------------------------
 
-    # The same overloads as TaskDecorator's, for the reasons given there.
     @overload
     def task(
         self, function: Callable[Concatenate[Unnamed, ...], Awaitable[R]], /
@@ -197,23 +200,20 @@ class Headway:
         - `queue`, `priority` (higher runs first), `delay` before a job may run.
         - `retry`: a `Retry`, or a number of attempts. `timeout`: how long an attempt may take.
         - `ttl`: how long a job may wait before it expires. `keep`: how long a success is kept.
-        - `executor`: "async", "thread" or "process". `stop_grace`: how long a plain function may take
-          to stop. `slots`: how many run at once in one worker.
+        - `executor`: "async", "thread" or "process". `slots`: how many run at once in one worker.
+        - `stop_grace`: how long a plain function may take to stop.
         - `transaction`: run in a transaction that commits with the success of the attempt.
-        - `limit`: how many run at once, and how many start in a time, fleet-wide or by key. This is the
-          usual way to limit concurrency by key.
+        - `limit`: how many run at once, and how many start in a time, fleet-wide or by key.
         - `concurrency_key`: run jobs of one key in order, or share a key between tasks.
-        - `unique`: do not make a second job of the same key.
-        - `schedule`: when to make jobs automatically.
+        - `unique`: do not make a second job of the same key. `schedule`: when to make jobs.
         - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
         - `batch`: a `Batch`; the function then takes a list of inputs.
+        - `aliases`: earlier names of parameters, with those of today. `former_names`: of the task.
         """
 
         def define(function: Callable[..., Any]) -> Task[..., Any]:
-            task = Task[..., Any](
-                self._session,
-                define_task(function, options, lambda: self.retention, self._session.around),
-            )
+            found = define_task(function, options, lambda: self.retention, self._session.hooks)
+            task = Task[..., Any](self._session, found)
             self._registry.add(task.name, task, options.get("schedule"))
             return task
 
@@ -230,14 +230,24 @@ class Headway:
 
         - `state`: a type that can be made without arguments. The job carries one from step to step.
         - `queue`, `priority`, `retry`, `timeout`, `transaction`, `concurrency_key`: of its steps.
-        - `ttl`: how long a job may wait before it expires. `keep`: how long a success is kept.
-        - `unique`: do not make a second job of the same key.
-        - `schedule`: when to make jobs automatically.
-        - `dead_letter`: a queue for failed jobs. `on_failure`: a task to call with the failure.
+        - `ttl`, `keep`, `unique`, `schedule`, `dead_letter`, `on_failure`, `former_names`: as of a task.
         """
         flow = Flow[Any](self._session, name, state, options, lambda: self.retention)
         self._registry.add(name, flow, options.get("schedule"))
         return flow
+
+    def middleware(self, function: AnyMiddleware, /) -> AnyMiddleware:
+        """Call a function around attempts: a plain one around plain functions only."""
+        return self._session.hooks.add_middleware(function)
+
+    def enqueue_middleware(self, function: AnyEnqueueMiddleware, /) -> AnyEnqueueMiddleware:
+        """Call a generator function around each enqueue. The first is the outermost."""
+        return self._session.hooks.add_enqueue_middleware(function)
+
+    @cached_property
+    def on(self) -> EventHooks:
+        """Call a function at an event: `hw.on("failed", notify)`, or as a decorator."""
+        return EventHooks(self._session.hooks)
 
     @property
     def tasks(self) -> dict[str, Task[..., Any] | Flow[Any]]:
@@ -265,13 +275,28 @@ class Headway:
         """
         return await send(self._session, check_calls(calls), conn)
 
+    def group(self, calls: Iterable[Call[Any]], *, conn: Any = None) -> Group:
+        """Return calls that get a follow-up, which runs once when all have ended. `then` enqueues them.
+
+        >>> await hw.group([resize.call(n) for n in range(9)]).then(report)     # doctest: +SKIP
+        """
+        return Group(self._session, calls, conn)
+
+    async def check(
+        self, *, queues: Sequence[str] | None = None, limit: int = 100_000
+    ) -> CheckReport:
+        """Try unfinished jobs and schedules against this code. Return those that would not run.
+
+        It changes nothing. `queues` leaves out other queues. It reads the oldest jobs, up to `limit`.
+        """
+        return await self._session.run(check(self._session, self._registry, queues, limit))
+
     def failures(self, since: datetime | Duration | None = None) -> AsyncGenerator[Failure, None]:
         """Yield jobs that fail, each once: from now on, or from `since` on.
 
         `since` is a moment, or a duration before now. It misses none while the database is unreachable.
 
-        >>> async for failure in hw.failures():                         # doctest: +SKIP
-        ...     print(failure.task, failure.error["message"])
+        >>> async for failure in hw.failures(): ...                     # doctest: +SKIP
         """
         check_since(since)
         return failures(self._session, since)
@@ -349,6 +374,15 @@ class Headway:
         Enqueue calls of several tasks, all or none. Return their handles in order.
         """
         return send_sync(self._session, check_calls(calls), conn)
+
+    def check_sync(
+        self, *, queues: Sequence[str] | None = None, limit: int = 100_000
+    ) -> CheckReport:
+        """Sync version of `check`.
+
+        Try unfinished jobs and schedules against this code. Return those that would not run.
+        """
+        return self._session.run_sync(check(self._session, self._registry, queues, limit))
 
     def failures_sync(
         self, since: datetime | Duration | None = None
@@ -437,18 +471,7 @@ class Headway:
 
     def worker(self, **settings: Unpack[WorkerSettings]) -> Worker:
         """Return a worker that does not run yet, to start and stop by hand."""
-        return Worker(
-            self._session.target,
-            self._registry.definitions(),
-            self.settings.worker(settings),
-            version=__version__,
-            clock=self._session.clock,
-            max_result=self._session.max_payload_bytes,
-            overrides=self.dependency_overrides,
-            prepare_child=self._session.prepare_child(),
-            max_wait=optional_seconds(self.settings.health.max_wait),
-            declared=self._registry.declared(),
-        )
+        return new_worker(self._session, self._registry, settings)
 
 
 def session_of(hw: Headway) -> Session:

@@ -185,7 +185,7 @@ class Controls:
             session.target,
             kind,
             name,
-            by=actor,
+            actor=actor,
             reason=reason,
             until=until,
             now=session.clock.now(),

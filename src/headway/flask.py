@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from headway.app import Headway, session_of
+from headway.core.current import JobInfo
+from headway.core.hooks import CallNext, SyncCallNext
 
 _NAME = "headway"
 _KEYS = ("HEADWAY_DATABASE_URL", "SQLALCHEMY_DATABASE_URI")
@@ -34,30 +35,28 @@ class FlaskJobs:
 
     def __init__(self, hw: Headway, app: FlaskApp | None = None) -> None:
         self.hw = hw
+        self._app: FlaskApp | None = None
+        hw.middleware(self._around_attempt)
+        hw.middleware(self._around_plain)
         if app is not None:
             self.init_app(app)
 
     def init_app(self, app: FlaskApp) -> None:
         """Connect to an application. Jobs get the context of the last one: tests may make many."""
         app.extensions[_NAME] = self.hw
-        session = session_of(self.hw)
-        session.around[:] = [one for one in session.around if not isinstance(one, _Contexts)]
-        session.around.append(_Contexts(app))
+        self._app = app
         if any(app.config.get(key) for key in _KEYS):
+            session = session_of(self.hw)
             session.release()
             session.find_dsn = lambda: next(app.config[key] for key in _KEYS if app.config.get(key))
 
+    async def _around_attempt(self, _: JobInfo, call_next: CallNext) -> Any:
+        with self._context():
+            return await call_next()
 
-class _Contexts:
-    """An `Around`: the application context."""
+    def _around_plain(self, _: JobInfo, call_next: SyncCallNext) -> Any:
+        with self._context():
+            return call_next()
 
-    def __init__(self, app: FlaskApp) -> None:
-        self._app = app
-
-    @asynccontextmanager
-    async def on_loop(self) -> AsyncGenerator[None]:
-        with self._app.app_context():
-            yield
-
-    def in_thread(self) -> AbstractContextManager[object]:
-        return self._app.app_context()
+    def _context(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self._app is None else self._app.app_context()

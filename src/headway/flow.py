@@ -18,7 +18,14 @@ from typing import (
 
 from headway._api.call import Call
 from headway._api.new_job import CallOptions, Options
-from headway._api.options import FlowOptions, StepOptions, check_options, define_step, endings
+from headway._api.options import (
+    FlowOptions,
+    StepOptions,
+    check_options,
+    define_step,
+    endings,
+    former_names,
+)
 from headway._api.session import Session
 from headway.core.codec import Shape
 from headway.core.config import Retention
@@ -26,6 +33,7 @@ from headway.core.context import Context
 from headway.core.definition import Definition, Steps
 from headway.core.duration import Duration, seconds
 from headway.core.flow import Next
+from headway.core.former import of_flow
 from headway.core.keys import as_key
 from headway.core.names import check_name
 from headway.core.retry import as_retry
@@ -120,6 +128,7 @@ class Flow(Generic[S]):
         self._options = options
         self._retention = retention
         self._steps = Steps(name)
+        self._steps.former_names = former_names(options.get("former_names"))
         self._steps.key = as_key(options.get("concurrency_key"))
         if state is not None:
             self._steps.state, self._steps.initial = _shape(name, state), state
@@ -127,10 +136,15 @@ class Flow(Generic[S]):
     def __repr__(self) -> str:
         return f"<Flow {self.name}>"
 
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """Earlier names of the flow."""
+        return self._steps.former_names
+
     def definitions(self) -> list[Definition]:
-        """For workers: the definitions of its steps."""
+        """For workers: the definitions of its steps, also under earlier names."""
         self._steps.first()
-        return list(self._steps.steps.values())
+        return of_flow(list(self._steps.steps.values()))
 
     # The same overloads as TaskDecorator's, for the reasons given there.
     @overload
@@ -159,6 +173,7 @@ class Flow(Generic[S]):
           to stop. `slots`: how many run at once in one worker.
         - `transaction`: run in a transaction that commits with the success of the step.
         - `concurrency_key`, `limit`: how many run at once, and how many start in a time, fleet-wide.
+        - `aliases`, `former_names`: earlier names of parameters and of the step.
 
         Options that are left out are those of the call, else those of the flow.
         """
@@ -170,7 +185,7 @@ class Flow(Generic[S]):
                 function,
                 options,
                 self._retention,
-                self._session.around,
+                self._session.hooks,
             )
             self._steps.add(definition)
             return Step[..., Any](self._session, definition)

@@ -11,7 +11,7 @@ from headway.core import codec
 from headway.core.clock import monotonic
 from headway.core.definition import Definition
 from headway.core.duration import Duration, optional_seconds
-from headway.core.info import Attempt, JobStatus
+from headway.core.info import Attempt, GroupMember, JobGroup, JobStatus
 from headway.core.state import State
 from headway.errors import (
     DatabaseUnavailable,
@@ -24,7 +24,7 @@ from headway.errors import (
 )
 from headway.store import scripts
 from headway.store.rows import OutcomeRow
-from headway.store.statements import inspect
+from headway.store.statements import groups, inspect
 
 R = TypeVar("R")
 
@@ -104,6 +104,21 @@ class Job(Generic[R]):
         found: list[str] = reasons
         return found
 
+    async def group(self) -> JobGroup | None:
+        """Return the group that this job waits or waited for; None if it does not follow one."""
+        return await self._session.run(groups.group(self.id))
+
+    async def members(self) -> list[GroupMember]:
+        """Return the jobs of the group that this job follows, with results, in order of the call."""
+        return await self._session.run(scripts.members(self.id))
+
+    async def cancel_members(self) -> int:
+        """Cancel the jobs of the group that have not ended. Return how many, running ones included.
+
+        The job itself then runs; to stop it too, cancel it first.
+        """
+        return await self._session.run(self._cancel_members())
+
     async def cancel(self) -> bool:
         """Cancel the job if it waits, or ask its worker to stop it. Return false if it had ended."""
         return await self._session.run(self._cancel())
@@ -182,6 +197,28 @@ class Job(Generic[R]):
         found: list[str] = reasons
         return found
 
+    def group_sync(self) -> JobGroup | None:
+        """Sync version of `group`.
+
+        Return the group that this job waits or waited for; None if it does not follow one.
+        """
+        return self._session.run_sync(groups.group(self.id))
+
+    def members_sync(self) -> list[GroupMember]:
+        """Sync version of `members`.
+
+        Return the jobs of the group that this job follows, with results, in order of the call.
+        """
+        return self._session.run_sync(scripts.members(self.id))
+
+    def cancel_members_sync(self) -> int:
+        """Sync version of `cancel_members`.
+
+        Cancel the jobs of the group that have not ended. Return how many, running ones
+        included.
+        """
+        return self._session.run_sync(self._cancel_members())
+
     def cancel_sync(self) -> bool:
         """Sync version of `cancel`.
 
@@ -226,6 +263,10 @@ class Job(Generic[R]):
     def _cancel(self) -> scripts.Script[bool]:
         session = self._session
         return (yield from scripts.cancel(session.target, self.id, session.clock.now()))
+
+    def _cancel_members(self) -> scripts.Script[int]:
+        session = self._session
+        return (yield from scripts.cancel_members(session.target, self.id, session.clock.now()))
 
     def _revive(self, from_step: str | None) -> scripts.Script[bool]:
         session = self._session

@@ -56,7 +56,7 @@ class Jobs:
         `limit_key` is the key for a limit of the task that is per key. Keys that the task's code would
         compute have to be given; `no_keys` leaves them out.
         """
-        job_id, insert = enqueue_by_name(
+        new = enqueue_by_name(
             self._session,
             task,
             input or {},
@@ -64,8 +64,9 @@ class Jobs:
             limit_key=limit_key,
             no_keys=no_keys,
         )
-        holder = await self._session.run(insert)
-        return Job(self._session, holder, None, created=holder == job_id)
+        with new.around(self._session):
+            holder = await self._session.run(new.statement())
+        return Job(self._session, holder, None, created=holder == new.info.job_id)
 
     async def list(
         self,
@@ -211,7 +212,7 @@ class Jobs:
         Enqueue a job of a task or flow by its name, without its code, with what workers
         declared.
         """
-        job_id, insert = enqueue_by_name(
+        new = enqueue_by_name(
             self._session,
             task,
             input or {},
@@ -219,8 +220,9 @@ class Jobs:
             limit_key=limit_key,
             no_keys=no_keys,
         )
-        holder = self._session.run_sync(insert)
-        return Job(self._session, holder, None, created=holder == job_id)
+        with new.around(self._session):
+            holder = self._session.run_sync(new.statement())
+        return Job(self._session, holder, None, created=holder == new.info.job_id)
 
     def list_sync(
         self,

@@ -15,7 +15,7 @@ from headway.core.duration import Duration, optional_seconds
 from headway.core.info import QueueInfo, QueueMetrics, WaitingCount
 from headway.core.names import check_name
 from headway.errors import ConfigError
-from headway.store.connections.listen import patience
+from headway.store.connections.listen import poll_after
 from headway.store.scripts import Script
 from headway.store.statement import Statement
 from headway.store.statements import bulk, inspect
@@ -309,7 +309,7 @@ class _Drain:
         self._tries += 1
         if self._on_progress is not None:
             self._on_progress(running)
-        rest = patience(False, self._tries)
+        rest = poll_after(False, self._tries)
         if self._until is None or self._calm:
             return rest
         left = self._until - monotonic()

@@ -121,7 +121,7 @@ class Schedules:
         """
         check_schedule_name(name)
         now = self._session.clock.now()
-        paused = await self._session.run(schedules.pause(name, by=actor, reason=reason, now=now))
+        paused = await self._session.run(schedules.pause(name, actor=actor, reason=reason, now=now))
         _found(name, paused or None)
 
     async def resume(self, name: str) -> bool:
@@ -226,7 +226,7 @@ class Schedules:
         """
         check_schedule_name(name)
         now = self._session.clock.now()
-        paused = self._session.run_sync(schedules.pause(name, by=actor, reason=reason, now=now))
+        paused = self._session.run_sync(schedules.pause(name, actor=actor, reason=reason, now=now))
         _found(name, paused or None)
 
     def resume_sync(self, name: str) -> bool:

@@ -20,6 +20,7 @@ from headway._api.new_job import CallOptions, Options, check_input, new_job, pla
 from headway._api.session import Session
 from headway.core.context import Context
 from headway.core.definition import Definition
+from headway.core.former import with_former
 from headway.errors import ConfigError, InvalidInput
 from headway.job import Job
 from headway.store.documents import PlainShape
@@ -112,8 +113,9 @@ class BoundTask(Generic[P, R]):
         return plain_shape(self.definition, self._options)
 
     def _shape(self) -> PlainShape | None:
-        """Return what the jobs share, if they are plain. With a clock of its own a test makes none."""
-        return self._plain if self._session.clock.fixed is None else None
+        """Return what the jobs share, if they are plain. A fixed clock and middleware make others."""
+        session = self._session
+        return None if session.clock.fixed is not None or session.hooks.enqueue else self._plain
 
     def _input(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """Return the arguments of a plain call, checked and encoded."""
@@ -178,7 +180,7 @@ class Wrapped(BoundTask[P, R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, now and here, and enqueue nothing.
 
-        Dependencies that are not given are made for the call. Pass `Context.for_test(...)` for a
+        Dependencies that are not given are made for the call. Pass `Context.fake(...)` for a
         `Context`.
         """
         return direct.call(self.definition, self._session.overrides, args, kwargs)
@@ -211,8 +213,13 @@ class Task(Wrapped[P, R]):
         return self.definition.name
 
     def definitions(self) -> list[Definition]:
-        """For workers: the definitions of this task."""
-        return [self.definition]
+        """For workers: the definitions of this task, also under earlier names."""
+        return with_former(self.definition)
+
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """Earlier names of the task."""
+        return self.definition.former_names
 
 
 class Unnamed:

@@ -1,4 +1,4 @@
-"""What the tables of hostile inputs share: the world that calls are made in, and the shape of a case."""
+"""The tables of hostile inputs share these: the world that calls are made in, and the shape of a case."""
 
 from __future__ import annotations
 

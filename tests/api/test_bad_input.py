@@ -1,4 +1,4 @@
-"""What cannot be right is refused at the call, before the database is touched, with words that help."""
+"""Wrong input is refused at the call, before the database is used, with an error that helps."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ MISSING = "0189aaaa-0000-7000-8000-000000000000"
 def dead():
     """A task of an app whose server does not answer: reaching for it is an error of another kind."""
     app = Headway(DEAD, max_payload_bytes=1_000)
-    app._session.patience = 0.5
+    app._session.timeout = 0.5
 
     @app.task
     async def task(number: int, extra: Any = None) -> None: ...
@@ -121,7 +121,7 @@ def test_a_dsn_that_cannot_be_read_is_refused_with_an_example(dsn: str) -> None:
 
 async def test_a_dsn_never_shows_its_password(dsn: str) -> None:
     app = Headway("postgresql://ada:secret@127.0.0.1:1/none")
-    app._session.patience = 0.5
+    app._session.timeout = 0.5
     assert "secret" not in repr(app._session.target)
     with pytest.raises(DatabaseUnavailable) as refusal:
         await app.open()

@@ -48,8 +48,8 @@ async def test_b14_a_direct_call_makes_what_it_depends_on(app: Headway) -> None:
     assert plain(1) == 22
     assert plain(1, ten=0) == 12
     assert plain(1, 0, eleven=0) == 1
-    assert await awaited(Context.for_test(), 1) == 13
-    assert await awaited(Context.for_test(attempt=3), n=1) == 15
+    assert await awaited(Context.fake(), 1) == 13
+    assert await awaited(Context.fake(attempt=3), n=1) == 15
     assert _closed == ["eleven", "eleven", "twelve", "eleven", "twelve", "eleven"]
     app.dependency_overrides[get_ten] = lambda: 100
     assert plain(1) == 202
@@ -78,7 +78,7 @@ async def test_b14_a_context_can_be_made_for_a_test(app: Headway) -> None:
         assert ctx.conn == "a connection"
         return f"{ctx.task} {ctx.headers['tenant']} {ctx.cancelled}"
 
-    ctx = Context.for_test(
+    ctx = Context.fake(
         task="report",
         headers={"tenant": "acme"},
         conn="a connection",

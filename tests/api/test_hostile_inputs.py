@@ -58,7 +58,7 @@ def test_a_hostile_value_that_reaches_the_server_has_an_answer(
 
 def _world(dsn: str, schema: str) -> World:
     app = Headway(dsn, schema=schema)
-    app._session.patience = 0.5 if dsn == DEAD else None
+    app._session.timeout = 0.5 if dsn == DEAD else None
 
     @app.task
     def greet(number: int, extra: Any = None) -> int:

@@ -17,6 +17,7 @@ import pytest
 
 from headway import Headway
 from headway.errors import DatabaseUnavailable, ResultTimeout
+from headway.store.connections import answer_limit, pool
 from tests.support import eventually, eventually_sync
 
 _MODULE = """
@@ -77,7 +78,7 @@ async def test_a_context_opens_and_closes(dsn: str, schema: str) -> None:
 
 async def test_a_context_fails_at_its_start_if_at_all() -> None:
     hw = Headway("postgresql://nobody@127.0.0.1:1/none")
-    hw._session.patience = 0.5
+    hw._session.timeout = 0.5
     with pytest.raises(DatabaseUnavailable):
         async with hw:
             pass
@@ -228,6 +229,30 @@ def test_a_forked_child_does_not_use_its_parent_s_connections(dsn: str, schema: 
         counted = db.execute("select count(*), count(distinct input) from job").fetchone()
         assert counted == (82, 4)
         assert parents <= backends(dsn, "forked"), "the parent's connection outlives its children"
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_does_not_close_its_parent_s_idle_connections(dsn: str, schema: str) -> None:
+    """The child's watchdog closes connections that have been idle for a while, but only the child's."""
+    with named(dsn, schema, "aged") as hw:
+
+        @hw.task
+        def task() -> None: ...
+
+        task.enqueue_sync()
+        parents = backends(dsn, "aged")
+        if (pid := os.fork()) == 0:
+            code = 1
+            signal.alarm(30)
+            try:
+                pool._IDLE_FOR, answer_limit._ROUND = 0.0, 0.05
+                task.enqueue_sync()  # starts the watchdog, which closes the connection of this one
+                eventually_sync(lambda: backends(dsn, "aged") <= parents)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert backends(dsn, "aged") == parents
 
 
 def backends(dsn: str, name: str) -> set[int]:

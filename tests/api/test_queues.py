@@ -49,7 +49,7 @@ async def test_a_paused_queue_waits_and_says_why(hw, mail) -> None:
     assert await hw.queues.resume("mail") is True
     await hw.run_until_idle()
     assert mail.ran == [1]
-    assert await hw.queues.list() == [], "nothing waits there, and nothing is said of it"
+    assert await hw.queues.list() == [], "nothing waits there, and it has no settings"
 
 
 async def test_a_queue_that_was_not_paused_cannot_be_resumed(hw, mail) -> None:

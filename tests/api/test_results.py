@@ -232,7 +232,7 @@ async def test_a_wait_survives_the_loss_of_its_listener(hw, start, db) -> None:
     # The last thing a listener said is its own test call.
     kill = """select pg_terminate_backend(pid) from pg_stat_activity
               where application_name = 'headway' and datname = current_database()
-                and query = 'select pg_notify($1, $2)'"""
+                and query = 'select pg_catalog.pg_notify($1::text, $2::text)'"""
     await eventually(lambda: db.execute(kill).fetchall())
     opened.set()
     assert await waiting == 9

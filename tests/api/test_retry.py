@@ -138,7 +138,7 @@ async def test_a_job_that_failed_for_good_may_still_be_asked_to_try(hw, start) -
     assert len(await job.attempts()) == 4
 
 
-async def test_of_several_who_ask_at_once_one_makes_it_run(hw, fragile, db) -> None:
+async def test_of_several_retries_at_once_one_makes_it_run(hw, fragile, db) -> None:
     job = await fragile.enqueue(1)
     await hw.run_until_idle()
     fragile.world["broken"] = False

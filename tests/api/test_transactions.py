@@ -140,7 +140,9 @@ async def test_g1_a_worker_hears_of_the_job_when_the_transaction_commits(
     assert await job.result(timeout="60s") == "in the transaction"
 
 
-async def test_a_job_that_commits_behind_others_is_found_all_the_same(hw, note, start, dsn) -> None:
+async def test_a_job_that_commits_after_later_ones_is_found_all_the_same(
+    hw, note, start, dsn
+) -> None:
     """Its place in the lane is drawn early and becomes visible late, behind the worker's cursor."""
     start(poll="1h")
     async with await connected(dsn) as conn:

@@ -1,4 +1,4 @@
-"""The prose of the package: docstrings, comments and messages, and the phrases that we do not use."""
+"""Prose: docstrings, comments, messages and documents, and the phrases that we do not use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PHRASES = re.compile(
-    r"(?<!there )(?<!There )\bis no (?!longer|more)|(?<!there )(?<!There )\bis none\b"
+    r"(?<!there )(?<!There )\bis no (?!longer|more|counterpart)|(?<!there )(?<!There )\bis none\b"
     r"|\b[Ww]hoever\b|\bof late\b|\bso many\b|\bbeside\b"
+    r"|\bhand(?:s|ed)? on\b|\bpass(?:es|ed)? by\b(?! (?:it|them)sel)|\bcomes? to nothing\b"
 )
 _OPENING = re.compile(r"(?:What|Who|Whoever)\b")
 _QUOTES = re.compile(r"[a-zA-Z]{0,2}(?:\"\"\"|'''|\"|')\s*")
@@ -20,7 +21,8 @@ _STRINGS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING
 
 def faults(path: Path) -> list[str]:
     """Return the phrases in a file that we do not use, each with its line."""
-    pieces = _python(path) if path.suffix == ".py" else _sql(path)
+    read = {".py": _python, ".sql": _sql, ".md": _document}[path.suffix]
+    pieces = read(path)
     return [f"{line}: {found}" for line, text, docs in pieces for found in _faults(text, docs)]
 
 
@@ -51,3 +53,15 @@ def _sql(path: Path) -> Iterator[tuple[int, str, bool]]:
     text = path.read_text("utf-8")
     for found in _SQL_PROSE.finditer(text):
         yield text.count("\n", 0, found.start()) + 1, found[0].lstrip("-' *"), True
+
+
+def _document(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield the lines outside code, and the comments inside."""
+    is_code = False
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if line.startswith("```"):
+            is_code = not is_code
+        elif is_code and "#" in line:
+            yield number, line.partition("#")[2].strip(), True
+        elif not is_code:
+            yield number, line, False

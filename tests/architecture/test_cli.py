@@ -22,6 +22,7 @@ _SESSION = {
 _WORKERS = {
     "cli/bench/command.py": "runs an event loop that ends on signals",
     "cli/errors.py": "runs an event loop that ends on signals",
+    "cli/worker/reload.py": "knows the exit code of a worker that was drained remotely",
     "cli/worker/run.py": "starts workers and their supervisor",
 }
 """Modules that may import the engine, and why."""

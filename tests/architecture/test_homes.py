@@ -35,8 +35,8 @@ def test_only_the_store_talks_to_postgresql() -> None:
     assert drivers, "the test looks in the right place"
 
 
-def test_a_driver_whose_connections_are_borrowed_is_never_imported() -> None:
-    """Who lends one has imported it; nobody else needs it installed.
+def test_a_driver_of_callers_connections_is_never_imported() -> None:
+    """A caller who passes one has imported it. Nobody else needs it installed.
 
     `django/` is an app of Django's, which nothing else of ours imports.
     """
@@ -58,6 +58,7 @@ _SPEAK_SQL = {
     "store/connections/connect.py",
     "store/connections/listen.py",
     "store/migrate.py",
+    "store/spare_schemas.py",
     "store/connections/pool.py",
     "store/connections/handler_transactions.py",
     "store/yardstick.py",
@@ -155,7 +156,7 @@ def test_the_core_touches_nothing_outside_itself() -> None:
 
 
 def test_settings_are_read_from_files_and_the_environment_in_one_place() -> None:
-    assert _places("tomllib") == {"settings/files.py"}
+    assert _places("tomllib") == {"settings/files.py", "settings/log_config.py"}
     asking = {
         module.place
         for module in modules().values()
@@ -181,3 +182,32 @@ def test_nothing_is_called_by_a_word_that_says_nothing(name: str) -> None:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ClassDef):
             assert not words.search(node.name), f"{module.place}: class {node.name}"
+
+
+_CONNECTS = ("psycopg.connect", "Connection.connect")
+_PINS = {"CLIENT_SESSION", "HANDLER_SESSION", "_ENGINE_SESSION"}
+_UNPINNED = {
+    (
+        "store/connections/connect.py",
+        "connect_sync",
+    ),  # listeners, and `run_once` with its transaction
+    ("store/migrate.py", "run"),  # `steps` begins with its pins
+    ("store/migrate.py", "run_sync"),
+}
+
+
+def test_s5_every_connection_pins_its_settings_where_it_is_opened() -> None:
+    opening, bare = 0, set[tuple[str, str]]()
+    for module in modules().values():
+        for function in ast.walk(module.tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            parts = list(ast.walk(function))
+            called = [ast.unparse(part.func) for part in parts if isinstance(part, ast.Call)]
+            if any(name.endswith(_CONNECTS) for name in called):
+                opening += 1
+                names = {getattr(part, "attr", None) or getattr(part, "id", None) for part in parts}
+                if not names & _PINS:
+                    bare.add((module.place, function.name))
+    assert bare == _UNPINNED
+    assert opening > len(_UNPINNED)

@@ -17,6 +17,8 @@ _APP = {
     "controls",
     "failures",
     "flow",
+    "hooks",
+    "group",
     "job",
     "jobs",
     "pull",
@@ -34,7 +36,7 @@ _LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "store": ({"store"}, {"core", "errors"}),
     "engine": ({"engine"}, {"store", "core", "errors"}),
     "app": (_APP, {"embedded", "settings", "engine", "store", "core", "errors"}),
-    # What `import headway` gives: names of the layers below it, and nothing of its own.
+    # `import headway` gives names of the layers below it, and nothing of its own.
     "public": ({""}, {"app", "settings", "engine", "store", "core", "errors"}),
     "outside": (
         {"cli", "dashboard", "django", "fastapi", "flask", "demo", "testing", "__main__"},

@@ -18,7 +18,7 @@ _FILES = sql_files("moves", "writes", "functions")
 # Rows that operators, consumers in SQL and users' transactions can lock.
 _TABLES = (
     "job|archive|control|schedule|worker|awaited|unique_period|bucket|start|tally"
-    "|stop_request|drain_request|unkept"
+    "|stop_request|drain_request|unkept|fan_in"
 )
 
 _OWN = "rows that this transaction has locked, or made, itself"
@@ -85,6 +85,12 @@ _LISTED: dict[str, dict[str, str]] = {
         "update job": _OWN,
         "delete job": _OWN,
         "upsert unique_period": "the producer waits for the transaction that takes its unique key",
+    },
+    "functions/3_groups": {
+        "update fan_in": _OWN,
+        "update fan_in (2)": _OWN,
+        "update fan_in (3)": _OWN,
+        "update job": _OWN,
     },
     "functions/5_consumers": {
         "lock job": "the consumer's own claim, by its key: it waits in its own transaction",
@@ -187,6 +193,7 @@ def test_most_writes_of_jobs_go_by_locked_rows() -> None:
     """The rule finds what it looks for."""
     guarded = {name for name, sql in _FILES.items() if any(ok for _, ok in _writes(sql))}
     moves = "claim claim_plain advance requeue admit unadmit promote cancel expire purge transfer rescue"
+    moves += " gather"
     writes = "progress mark_limited clean_up tally"
     assert guarded == {f"moves/{name}" for name in moves.split()} | {
         f"writes/{name}" for name in writes.split()

@@ -111,7 +111,7 @@ def test_only_moves_end_jobs() -> None:
     assert "{schema}.withdraw_jobs(" in _MOVES["moves/withdraw"]
     assert _making(r"insert\s+into", "archive") == ends
     assert _making(r"delete\s+from", "archive") == {"moves/revive"}
-    # What ended may be corrected before it is tried again.
+    # An ended job may be corrected before it is tried again.
     assert _making("update", "archive") == {"writes/edit"}
     assert _assigned(_WRITES["writes/edit"], "archive") == {"input"}
     assert _making("update", "attempt") == set()
@@ -127,6 +127,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
         "moves/advance",
         "moves/requeue",
         "moves/promote",
+        "moves/gather",
         "moves/rescue",
         "moves/revive",
         "moves/transfer",  # the queue, and the place in it; the state stays
@@ -134,6 +135,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
         "writes/edit",
         "writes/mark_limited",  # what runs counts under a new limit, too
         "functions/3_jobs",  # a unique key's holder is replaced where it waits
+        "functions/3_groups",  # a new follow-up waits
     }
     written = {name: _assigned(sql, "job") for name, sql in _WRITES.items()}
     assert {name: columns for name, columns in written.items() if columns} == {
@@ -144,7 +146,7 @@ def test_only_moves_write_the_state_of_a_job() -> None:
 
 
 def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
-    """What they inline is there, and every move that a consumer or an operator needs is inlined."""
+    """Inlined files exist, and every move that a consumer or an operator needs is inlined."""
     inlined = {
         f"{kind}s/{name}"
         for sql in _FUNCTIONS.values()
@@ -159,6 +161,7 @@ def test_functions_for_sql_move_jobs_by_the_engine_s_own_text() -> None:
         "unadmit",
         "admit",
         "promote",
+        "gather",
         "rescue",
         "expire",
     }
@@ -353,6 +356,6 @@ def test_i7_a_revived_job_is_the_one_that_ended(db: psycopg.Connection[Any]) -> 
     found = re.search(r"insert into {schema}\.job \((.*?)\)", _MOVES["moves/revive"], re.DOTALL)
     assert found
     listed = {column.strip() for column in found[1].split(",")}
-    anew = {"seq", "claimed_at", "expires_at", "worker_id", "attempt", "crashes", "progress"}
-    anew |= {"holds", "limited", "rated_in"}
-    assert set(_table(db, "job")) - listed == anew
+    reset = {"seq", "claimed_at", "expires_at", "worker_id", "attempt", "crashes", "progress"}
+    reset |= {"holds", "limited", "rated_in"}
+    assert set(_table(db, "job")) - listed == reset

@@ -1,4 +1,4 @@
-"""What the handler of a batch task answers, and what becomes of each job."""
+"""The answers of a batch task's handler, and how each job ends."""
 
 import asyncio
 from typing import Any

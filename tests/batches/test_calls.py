@@ -86,7 +86,7 @@ async def test_each_job_has_a_context_of_its_own(hw: Headway) -> None:
     report = await hw.run_until_idle()
     assert await jobs[0].result() == f"{jobs[0].id} h0"
     assert await jobs[2].result() == f"{jobs[2].id} h2"
-    # What a job makes exists if that job succeeds: two of spread, and one of each of these.
+    # Jobs that a job makes exist if it succeeds: two of spread, and one of each of these.
     assert report.settled == {"succeed": 4, "fail": 1}
 
 

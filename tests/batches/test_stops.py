@@ -80,7 +80,7 @@ async def test_g11_jobs_that_wait_for_their_call_go_back_unharmed(hw: Headway, s
         assert await job.attempts() == []
 
 
-async def test_g11_a_call_may_finish_and_those_behind_it_go_back(hw: Headway, start, db) -> None:
+async def test_g11_a_call_may_finish_and_the_jobs_after_it_go_back(hw: Headway, start, db) -> None:
     doubling = Doubling(hw, Batch(size=2, wait="1h"), slots=4)
     running = start(grace="1h")
     jobs = await doubling.task.enqueue_many({"numbers": number} for number in range(4))

@@ -84,7 +84,7 @@ def work_table(db: psycopg.Connection[Any]) -> str:
 
 @pytest.fixture
 def seen(db: psycopg.Connection[Any], work_table: str) -> Callable[[], list[str]]:
-    """What others see: the texts of the jobs, and of the rows in the caller's table."""
+    """Return what other sessions see: the texts of the jobs, and of the rows in the caller's table."""
 
     def seen() -> list[str]:
         jobs = db.execute("select input->>'text' from jobs").fetchall()

@@ -34,31 +34,31 @@ def written(db: Database) -> Any:
     return lambda: [text for (text,) in db.execute(query)]
 
 
-def _fail_behind(insert: Any, lent: CallerConnection) -> None:
-    with lent.together():
-        lent.rows(insert, {"text": "lost"})
-        lent.rows("select 1/0", {})
+def _fail_after(insert: Any, wrapped: CallerConnection) -> None:
+    with wrapped.together():
+        wrapped.rows(insert, {"text": "lost"})
+        wrapped.rows("select 1/0", {})
 
 
 async def test_on_asyncpg_several_are_one(dsn: str, insert: Any, written: Any) -> None:
     conn = await asyncpg.connect(**server(dsn))
-    lent = wrap_async(conn)
-    assert await lent.rows(insert, {"text": "alone"}) == [("alone",)]
+    wrapped = wrap_async(conn)
+    assert await wrapped.rows(insert, {"text": "alone"}) == [("alone",)]
     assert written() == ["alone"]
 
     async def fail() -> None:
-        async with lent.together():
-            await lent.rows(insert, {"text": "lost"})
-            await lent.rows("select 1/0", {})
+        async with wrapped.together():
+            await wrapped.rows(insert, {"text": "lost"})
+            await wrapped.rows("select 1/0", {})
 
     with pytest.raises(asyncpg.DivisionByZeroError):
         await fail()
     assert written() == ["alone"]
-    async with lent.together():
-        await lent.rows(insert, {"text": "kept"})
+    async with wrapped.together():
+        await wrapped.rows(insert, {"text": "kept"})
     await conn.execute("begin")  # as text, past asyncpg's own transactions
-    async with lent.together():
-        await lent.rows(insert, {"text": "undone"})
+    async with wrapped.together():
+        await wrapped.rows(insert, {"text": "undone"})
     await conn.execute("rollback")
     assert written() == ["alone", "kept"]
     await conn.close()
@@ -66,23 +66,23 @@ async def test_on_asyncpg_several_are_one(dsn: str, insert: Any, written: Any) -
 
 def test_on_psycopg_several_are_one(dsn: str, insert: Any, written: Any) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
-        lent = wrap(conn)
+        wrapped = wrap(conn)
         with pytest.raises(psycopg.errors.DivisionByZero):
-            _fail_behind(insert, lent)
-        with lent.together():
-            lent.rows(insert, {"text": "kept"})
+            _fail_after(insert, wrapped)
+        with wrapped.together():
+            wrapped.rows(insert, {"text": "kept"})
     assert written() == ["kept"]
 
 
 def test_on_django_several_are_one(dsn: str, insert: Any, written: Any) -> None:
     with configured(dsn):
-        lent = wrap("default")
-        assert lent.rows(insert, {"text": "alone"}) == [("alone",)]
+        wrapped = wrap("default")
+        assert wrapped.rows(insert, {"text": "alone"}) == [("alone",)]
         assert written() == ["alone"]
         with pytest.raises(Exception, match="division by zero"):
-            _fail_behind(insert, lent)
-        with lent.together():
-            lent.rows(insert, {"text": "kept"})
+            _fail_after(insert, wrapped)
+        with wrapped.together():
+            wrapped.rows(insert, {"text": "kept"})
         assert connection.get_autocommit()
     assert written() == ["alone", "kept"]
 
@@ -113,7 +113,7 @@ async def test_the_same_on_async_sqlalchemy(
 
 
 @pytest.mark.parametrize("options", [{"stream_results": True}, {"yield_per": 10}])
-def test_a_caller_who_streams_results_can_lend_as_well(
+def test_a_connection_that_streams_results_can_be_passed_as_well(
     dsn: str, insert: Any, written: Any, options: dict[str, Any]
 ) -> None:
     """A cursor on the server cannot be declared for a statement that writes."""
@@ -129,7 +129,7 @@ async def test_a_sync_session_on_an_async_driver_is_a_sync_one(
 ) -> None:
     """As `run_sync` hands it out."""
     async with async_engine(dsn, "asyncpg").connect() as conn:
-        rows = await conn.run_sync(lambda lent: wrap(lent).rows(insert, {"text": "lost"}))
+        rows = await conn.run_sync(lambda sync: wrap(sync).rows(insert, {"text": "lost"}))
         assert rows == [("lost",)]
         await conn.rollback()
     assert written() == []

@@ -1,4 +1,4 @@
-"""None of the libraries whose connections can be borrowed is needed, or loaded by us."""
+"""Headway needs and loads none of the libraries whose connections callers may pass."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PROGRAM = """
 import sys
 import headway
 from headway.errors import ConfigError
-from headway.store import caller as borrowed
+from headway.store import caller
 
-for way in (borrowed.wrap, borrowed.wrap_async):
+for way in (caller.wrap, caller.wrap_async):
     for conn in (object(), "default"):
         try:
             way(conn)

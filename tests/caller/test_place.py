@@ -55,10 +55,10 @@ def test_b3_a_connection_to_another_database_is_refused_with_both_names(
     assert made == (0,)
 
 
-def test_b3_a_producer_who_may_only_enqueue_is_told_the_same(
+def test_b3_a_producer_that_may_only_enqueue_gets_the_same_error(
     elsewhere: str, dsn: str, schema: str, db: psycopg.Connection[Any]
 ) -> None:
-    """What is compared needs no rights."""
+    """The comparison needs no rights."""
     name = sql.Identifier(f"{schema}_lone_producer")
     for place in (elsewhere, dsn):
         migrate.run_sync(place, schema, roles=True)

@@ -1,4 +1,4 @@
-"""What cannot be borrowed is refused before anything is said, with what to give instead."""
+"""An unsuitable `conn` is refused before any statement. The error says what to pass instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One way to drive a transaction for every kind of connection that can be borrowed.
+"""One way to drive a transaction for every kind of connection that callers may pass.
 
 Async kinds run on an event loop of their own, so that a test is written once, without `await`.
 """
@@ -23,7 +23,7 @@ Calls = Sequence[Mapping[str, Any]]
 class Transaction(ABC):
     """A transaction that has begun and in which nothing was said yet.
 
-    `conn` is what `using` is given. Work and savepoints go through the library that lent it.
+    `conn` is the argument of `using`. Work and savepoints go through the caller's library.
     """
 
     library: ClassVar[str]
@@ -49,7 +49,7 @@ class Transaction(ABC):
         return task.using(conn=self.conn).enqueue_many_sync(calls)
 
     def rows(self, sql: Any, params: Mapping[str, Any]) -> Sequence[Row]:
-        """What a statement of ours says here."""
+        """Return what a statement of ours reads here."""
         return wrap(self.conn).rows(sql, params)
 
     def enqueue_the_other_way(self, task: Task[Any, Any]) -> None:

@@ -1,8 +1,9 @@
-"""Tasks for worker processes. What must happen in order is told by files."""
+"""Tasks for worker processes. Files tell them what must happen first."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from pathlib import Path
@@ -32,9 +33,9 @@ async def hold(ctx: Context, place: str) -> str:
 
 
 @hw.task
-def deaf(place: str) -> None:
+def stubborn(place: str) -> None:
     """A thread that hears nothing."""
-    Path(place, "began-deaf").touch()
+    Path(place, "began-stubborn").touch()
     time.sleep(600)
 
 
@@ -46,6 +47,7 @@ async def fail(ctx: Context, why: str) -> None:
 
 @hw.task(executor="process")
 def square(n: int) -> int:
+    logging.getLogger("shop").warning("squaring %d", n)
     return n * n
 
 

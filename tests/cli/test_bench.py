@@ -58,6 +58,14 @@ def test_bench_measures_within_its_bounds_and_removes_its_schema(dsn: str) -> No
     assert _schemas(dsn) == []
 
 
+def test_s27_settings_of_the_database_do_not_keep_the_schema(dsn: str) -> None:
+    options = "-c default_transaction_read_only=on -c search_path=public,pg_catalog"
+    result = _bench(make_conninfo(dsn, options=options))
+    assert result.exit_code == OK, result.output
+    assert "is left" not in result.stderr
+    assert _schemas(dsn) == []
+
+
 def test_bench_shows_people_a_table_and_what_limits_it(dsn: str) -> None:
     shown = _bench(dsn).stdout
     for words in ("bare INSERT", "enqueue_many", "drain, one worker", "limited by", "p99 ms"):

@@ -133,7 +133,7 @@ def test_failures_are_followed_as_they_happen_until_ctrl_c(
         assert _next(process) == str(job.id)
     process.send_signal(signal.SIGINT)
     rest, complaint = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, rest, complaint) == (0, "", "")
+    assert (process.returncode, rest, complaint) == (0, "", f"using {app.place}\n")
 
 
 def test_following_ends_after_as_many_of_a_task_as_asked_for(
@@ -166,7 +166,7 @@ def own_server() -> Iterator[OwnServer]:
 def test_following_goes_on_after_the_server_was_started_again(
     follow: Follow, own_server: OwnServer
 ) -> None:
-    """What fails after the restart is told; what was told before it is not told again."""
+    """Failures after the restart are shown. Those that were shown before it are not shown again."""
     migrate.run_sync(own_server.dsn, "headway")
     process = follow(own_server.dsn, "headway", "--since", "1h")
     for restart in (True, False):

@@ -17,8 +17,8 @@ from tests.cli.conftest import Command
 _NOWHERE = "postgresql://localhost:1/nowhere"
 
 
-def _worker(app: Headway, *, queues: list[str], tasks: list[str]) -> int:
-    row = fleet.register("elsewhere:1", "0", 10, queues, tasks, 60, None)
+def _worker(app: Headway, *, queues: list[str], tasks: list[str], version: str = "0") -> int:
+    row = fleet.register("elsewhere:1", version, 10, queues, tasks, 60, None)
     return app._session.client.run_sync(row)
 
 
@@ -85,7 +85,9 @@ def test_g8_a_task_that_no_worker_knows_is_wrong(
     assert _words(health, "task send")[0] == "wrong"
 
 
-def test_a_pause_is_a_note_with_who_and_why(headway_json: Callable[..., Any], app: Headway) -> None:
+def test_a_pause_is_a_note_with_actor_and_reason(
+    headway_json: Callable[..., Any], app: Headway
+) -> None:
     app.queues.pause_sync("mail", reason="provider down", actor="ada@desk")
     assert _words(headway_json("health"), "queue mail") == (
         "note",
@@ -173,6 +175,22 @@ def test_what_a_worker_says_of_itself_is_shown(
     assert rows == {hears: (True, False), polls: (False, False), drains: (None, True)}
 
 
+def test_g13_workers_of_several_versions_and_with_other_code_are_notes(
+    headway_json: Callable[..., Any], app: Headway
+) -> None:
+    _worker(app, queues=["mail", "web"], tasks=["send", "greet"], version="2")
+    old = _worker(app, queues=["mail"], tasks=["send"], version="1")
+    _worker(app, queues=["mail"], tasks=[], version="sql")
+    health = headway_json("health")
+    assert health["ok"] is True
+    status, words = _words(health, "versions")
+    assert (status, words.split(";")[0]) == ("note", "1 worker of 1, 1 worker of 2")
+    status, words = _words(health, "code of mail")
+    assert status == "note"
+    assert words.endswith(f"know greet (worker {old})")
+    assert not [each for each in health["findings"] if each["about"] == "code of web"]
+
+
 def test_workers_that_all_drain_are_none_for_what_waits(
     headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
 ) -> None:
@@ -211,7 +229,7 @@ def test_a_queue_s_limits_are_shown(headway_json: Callable[..., Any], app: Headw
     assert words == "0 ready, 0 scheduled, 0 running; limit: 3 at once, 100/min"
 
 
-def test_a_paused_task_is_a_note_with_who_and_why(
+def test_a_paused_task_is_a_note_with_actor_and_reason(
     headway_json: Callable[..., Any], app: Headway, task: Task[..., None]
 ) -> None:
     _worker(app, queues=["mail"], tasks=["send"])

@@ -44,10 +44,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def live(dsn: str, shelves: dict[str, Shelf]) -> Iterator[tuple[str, Job[Any]]]:
     """A schema for all commands with a waiting job: no command changes what another one sees."""
     shelf = shelves.setdefault(dsn, Shelf(dsn))
-    lent = shelf.take()
-    with Headway(dsn, schema=lent.name) as app:
-        yield lent.name, app.task(name="greet")(lambda: None).enqueue_sync()
-    shelf.give_back(lent)
+    taken = shelf.take()
+    with Headway(dsn, schema=taken.name) as app:
+        yield taken.name, app.task(name="greet")(lambda: None).enqueue_sync()
+    shelf.give_back(taken)
 
 
 @pytest.mark.parametrize(

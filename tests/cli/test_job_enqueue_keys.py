@@ -110,7 +110,7 @@ def test_b9_keys_that_only_the_code_can_make_are_not_dropped_in_silence(
     words = ("job", "enqueue", "ordered", '{"order_id": 1}')
     refused = headway(*words, code=2)
     said = " ".join(refused.stderr.split())
-    assert "makes its unique_key and concurrency_key in its code" in said
+    assert "computes its unique_key and concurrency_key in its code" in said
     assert "--app" in said
     assert "--no-keys" in said
     assert refused.stdout == ""

@@ -1,4 +1,4 @@
-"""What `job show` and `job list` tell of flows, keys and links."""
+"""`job show` and `job list` about flows, keys and links."""
 
 from __future__ import annotations
 

@@ -34,12 +34,12 @@ def test_g7_a_failed_job_shows_every_attempt_with_its_traceback(
 ) -> None:
     @app.task(retry=Retry(max_attempts=3, base=0))
     async def breaks(number: int) -> None:
-        raise ValueError(f"number {number} is no good")
+        raise ValueError(f"number {number} is too high")
 
     job = breaks.enqueue_sync(13)
     app.run_until_idle_sync()
     shown = headway("job", "show", job.id).stdout
-    assert "error: ValueError: number 13 is no good" in shown
+    assert "error: ValueError: number 13 is too high" in shown
     for attempt in (1, 2, 3):
         assert f"attempt {attempt} failed" in shown
     assert "Traceback (most recent call last)" in shown

@@ -64,7 +64,7 @@ async def test_b11_a_service_of_a_worker_that_gets_no_answer_names_the_session(
     culprit: psycopg.Connection[Any], dsn: str, schema: str
 ) -> None:
     named = _lock(culprit, schema)
-    link = EngineConnection(Target(complete_dsn(dsn), schema), patience=0.5)
+    link = EngineConnection(Target(complete_dsn(dsn), schema), timeout=0.5)
     with pytest.raises(DatabaseUnavailable) as found:
         await link.run(inspect.queues(None))
     await link.close()

@@ -41,7 +41,9 @@ def test_a_pause_holds_jobs_back_until_it_is_lifted(headway: Command, app: Headw
     assert job.result_sync(timeout="60s") == "sent"
 
 
-def test_a_pause_says_who_and_why(headway: Command, headway_json: Callable[..., Any]) -> None:
+def test_a_pause_shows_its_actor_and_reason(
+    headway: Command, headway_json: Callable[..., Any]
+) -> None:
     answer = headway_json("queue", "pause", "mail", "--reason", "provider [down]")
     assert answer["paused"] is True
     (row,) = headway_json("queue", "list")

@@ -125,7 +125,7 @@ def test_a_large_change_shows_how_far_it_is_at_a_terminal(
 
 
 def _at_screen(*words: str, dsn: str, schema: str) -> tuple[str, str]:
-    """What a command wrote, and what it showed on a terminal meanwhile."""
+    """Return the output of a command, and what it showed on a terminal meanwhile."""
     command = [sys.executable, "-m", "headway", *words, "--dsn", dsn, "--schema", schema]
     ours, theirs = pty.openpty()
     shown: list[bytes] = []

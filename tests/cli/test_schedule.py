@@ -245,7 +245,7 @@ def test_what_cannot_be_put_is_a_usage_error(
 # -- pause, resume, run, remove -------------------------------------------------------------------
 
 
-def test_a_pause_says_who_and_why_and_is_lifted(
+def test_a_pause_shows_its_actor_and_reason_and_is_lifted(
     headway: Command, headway_json: Json, app: Headway
 ) -> None:
     declare(app, Schedule("@daily"))

@@ -17,7 +17,7 @@ from tests.fixtures.processes import WorkerProcess
 from tests.support import DEADLINE, eventually_sync
 
 TWO = ("--processes", "2", "--concurrency", "1", "--lease", "60s")
-"""A lease that does not run out within a test: who is off the list has signed off."""
+"""A lease that does not run out within a test: a worker that is off the list has signed off."""
 
 Pids = Callable[[], set[int]]
 

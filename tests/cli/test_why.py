@@ -108,7 +108,7 @@ def test_its_worker_was_lost(why: Why, job_id: object, db: psycopg.Connection[An
     assert running.endswith(" on worker 77, attempt 1 of 20")
     assert reasons == [
         "it was asked to stop",
-        "worker 77 was lost; another one takes the job over, once one is alive",
+        "worker 77 was lost; another worker takes the job back as soon as one is alive",
     ]
 
 
@@ -119,7 +119,7 @@ def test_it_waits_for_room_under_its_key(why: Why, app: Headway) -> None:
     keyed = sync.using(concurrency_key="account-7")
     first, second = keyed.enqueue_sync(), keyed.enqueue_sync()
     _worker(app, queues=["default"], tasks=["sync"])
-    assert why(first.id) == ["key account-7 has room for it, and a worker is about to let it in"]
+    assert why(first.id) == ["key account-7 has room for it, and a worker is about to admit it"]
     assert why(second.id) == ["it is number 2 in line"]
 
 

@@ -97,8 +97,8 @@ def test_a_thread_that_hears_nothing_does_not_hold_up_the_exit(
     spawn_worker: Spawn, tasks: Headway, tmp_path: Path
 ) -> None:
     worker = spawn_worker(APP, "--grace", "100ms")
-    job = tasks.tasks["deaf"].enqueue_sync(str(tmp_path))
-    eventually_sync(lambda: (tmp_path / "began-deaf").exists())
+    job = tasks.tasks["stubborn"].enqueue_sync(str(tmp_path))
+    eventually_sync(lambda: (tmp_path / "began-stubborn").exists())
     worker.send(signal.SIGTERM)
     assert worker.wait() == 0
     assert job.status_sync().state == "ready"

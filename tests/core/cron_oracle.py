@@ -9,7 +9,7 @@ name times is told by their minute and hour: if one of these begins with a star,
   it.
 - One that names times is due once for each time that fits. Take every time that clocks which nobody
   changes would show, one after another. If it was shown, the expression is due when it was first shown.
-  If it was jumped over, it is due at the first tick that shows a later time. What falls on the same tick
+  If it was jumped over, it is due at the first tick that shows a later time. Occurrences on the same tick
   is one.
 """
 

@@ -1,4 +1,4 @@
-"""What can be stored, what cannot, and how that is said."""
+"""Values that can be stored, values that cannot, and the errors for those."""
 
 import threading
 from typing import Any

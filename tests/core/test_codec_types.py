@@ -13,7 +13,7 @@ from headway.errors import InvalidInput
 from tests.core import shapes
 from tests.core.shapes import KINDS, Circle, Line, Order, Point
 
-# What jsonb and JSON itself hold: no NUL, no lone surrogates, finite numbers.
+# Values that jsonb and JSON can hold: no NUL, no lone surrogates, finite numbers.
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 whole = st.integers(-(2**63), 2**64 - 1)
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -219,7 +219,7 @@ def test_a_single_time_has_one_occurrence() -> None:
     assert spec.next_after(at, SINCE) is None
 
 
-def test_behind_the_last_year_there_is_nothing() -> None:
+def test_there_is_nothing_after_the_last_year() -> None:
     end = datetime(9999, 12, 31, 23, 59, 30, tzinfo=UTC)
     for text in ("* * * * *", "0 0 * * *", "@every 1d", "0 0 1 1 *[Pacific/Apia]"):
         assert cron.parse(text).next_after(end, SINCE) is None

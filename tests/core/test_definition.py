@@ -1,4 +1,4 @@
-"""What is read off a function when it becomes a task."""
+"""The definition that a function leads to when it becomes a task."""
 
 import functools
 from collections.abc import Callable

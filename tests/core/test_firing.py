@@ -103,7 +103,7 @@ def test_several_within_a_minute_are_only_late() -> None:
 def test_what_is_only_late_is_made_whatever_the_rule_and_however_often_it_is_due(
     catch_up: CatchUp,
 ) -> None:
-    """As when the one who fires dies and another takes over."""
+    """As when the firing worker dies and another takes over."""
     found = planned("@every 1s", now=at("12:00:30"), catch_up=catch_up, most=5)
     assert len(found.occurrences) == 30
     assert found.dropped_since is None
@@ -196,7 +196,7 @@ def test_the_rules_agree_on_what_the_newest_is(spec: str, step: int) -> None:
 # -- jitter ---------------------------------------------------------------------------------------
 
 
-def test_jitter_is_the_same_whoever_computes_it() -> None:
+def test_jitter_is_the_same_in_every_process() -> None:
     here, there = NOON, NOON.astimezone(ZoneInfo("Asia/Kathmandu"))
     assert jittered("nightly", here, 600) == jittered("nightly", there, 600)
     assert jittered("nightly", here, 600) == at("12:01:08.436086"), "in every version"

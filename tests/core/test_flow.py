@@ -254,7 +254,7 @@ def test_what_follows_must_take_one_value_or_no_worker_starts(app: Headway, func
     flow = app.flow("f")
     first = flow.step(name="first")(lambda: 1)
     flow.chain(first, flow.step(name="wrong")(function))
-    with pytest.raises(ConfigError, match="f/wrong follows first and must take its result"):
+    with pytest.raises(ConfigError, match="f/wrong follows first, but it takes"):
         first.definition.check()
 
 

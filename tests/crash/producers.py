@@ -15,7 +15,7 @@ from headway.errors import DatabaseUnavailable
 
 
 class Producers:
-    """What became of each call: `made` are those that returned, `unsure` those that raised."""
+    """How each call ended: `made` are those that returned, `unsure` those that raised."""
 
     def __init__(self) -> None:
         self.made: dict[int, UUID] = {}

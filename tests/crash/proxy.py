@@ -40,6 +40,8 @@ class Trap:
     patient: bool = False
     """A reply is lost only when it is let go of."""
     times: int = 1
+    preparing: bool = False
+    """It waits for the round trip that only prepares the statement."""
     sprung: threading.Event = field(default_factory=threading.Event)
     """Set when such a round trip is here; nothing of it has been forwarded yet."""
     answered: threading.Event = field(default_factory=threading.Event)
@@ -81,9 +83,9 @@ class Proxy:
         """
         return self._loop.do(self._arm(Trap(words, "lose reply", patient, times)))
 
-    def hold_reply(self, words: str) -> Trap:
+    def hold_reply(self, words: str, *, preparing: bool = False) -> Trap:
         """The next round trip with `words` is carried out; its answer waits for `release`."""
-        return self._loop.do(self._arm(Trap(words, "hold reply")))
+        return self._loop.do(self._arm(Trap(words, "hold reply", preparing=preparing)))
 
     def hold_request(self, words: str) -> Trap:
         """The next round trip with `words` waits for `release` before the server sees it."""
@@ -175,6 +177,7 @@ class _Link:
         self._from_server, self._to_server = server
         self._prepared: dict[bytes, bytes] = {}
         self._batch: list[bytes] = []
+        self._preparing: list[bytes] = []
         self._trap: Trap | None = None
         self._held: list[bytes] = []
         self._cut = asyncio.Event()
@@ -248,6 +251,7 @@ class _Link:
         if kind == b"P":
             name, said, _ = body.split(b"\0", 2)
             self._prepared[name] = said
+            self._preparing.append(said)
         elif kind == b"B":
             _, name, _ = body.split(b"\0", 2)
             self._batch.append(self._prepared.get(name, b""))
@@ -257,8 +261,10 @@ class _Link:
     def _sprung(self) -> Trap | None:
         """The trap that waits for this round trip, if there is one."""
         batch, self._batch = self._batch, []
+        preparing, self._preparing = self._preparing, []
         for trap in self._proxy.traps:
-            if any(trap.words.encode() in said for said in batch):
+            statements = preparing if trap.preparing and not batch else batch
+            if any(trap.words.encode() in said for said in statements):
                 trap.times -= 1
                 if trap.times == 0:
                     self._proxy.traps.remove(trap)

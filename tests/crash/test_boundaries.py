@@ -28,24 +28,25 @@ from tests.support import eventually_sync
 FLOWS_PER_BOUNDARY = 7
 AT_THE_END = "retire_worker"
 
-# What a worker with these flows cannot do without: the clean run must have met all of them.
+# Every worker with these flows needs these: the clean run must have met all of them.
 VITAL = {
     "declare", "register_worker", "heartbeat", "lanes", "claim_plain", "advance", "finish", "requeue",
     "lock_keys", "admit", "joined", "promote", "rescue", "begin isolation level", "insert into effect",
     "enqueue_one_in", "commit", AT_THE_END,
 }  # fmt: skip
 
-# What every worker does besides, sooner or later.
+# Every worker also does these, sooner or later.
 USUAL = {
     "asked", "clean_schedules", "clean_up", "controls", "counted", "declare_limits", "due_schedules",
-    "expire", "held", "job_counts", "lines", "listen", "mark_limited", "partitions", "place",
-    "select max version", "select pg_is_in_recovery pg_backend_pid", "select pg_is_in_recovery pid",
-    "select pg_notify 1", "select set_config default_transaction_isolation",
+    "expire", "gatherable", "held", "job_counts", "lines", "listen", "mark_limited", "partitions",
+    "place", "select max version", "select pg_is_in_recovery pg_backend_pid",
+    "select pg_is_in_recovery pid",
+    "select pg_catalog pg_notify", "select set_config default_transaction_isolation",
     "select set_config lock_timeout", "set client_connection_check_interval 2s",
     "set idle_in_transaction_session_timeout 5min", "tally", "unadmit",
 }  # fmt: skip
 
-# What a worker does only if something went wrong before, or if there is a limit: nothing waits for these.
+# A worker does these only after a fault, or if there is a limit: nothing waits for them.
 UNUSUAL = {"claim", "orphans", "note_trouble", "blockers", "waits", "rollback"}
 
 # Of these a later one is tried too, in the midst of things.

@@ -39,7 +39,7 @@ async def pooled(pooler: Pooler, schema: str) -> AsyncIterator[Headway]:
 
 
 @pytest.mark.parametrize("busy", [False, True])
-async def test_a_listener_behind_a_pooler_knows_that_it_is_deaf(
+async def test_a_listener_behind_a_pooler_knows_that_it_receives_nothing(
     pooler: Pooler, schema: str, busy: bool
 ) -> None:
     """Also when what it says to itself happens on the very connection that took its LISTEN."""
@@ -116,7 +116,7 @@ async def test_h5_what_the_server_refuses_leaves_no_transaction_open(
     await link.close()
 
 
-async def test_h5_waiting_for_a_result_in_a_thread_remembers_that_the_pooler_is_deaf(
+async def test_h5_waiting_for_a_result_in_a_thread_remembers_that_the_pooler_blocks_notifications(
     pooled: Headway, app: Headway, start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first wait proves it, and the next ones poll at once: no listener, no two seconds."""
@@ -142,18 +142,18 @@ async def test_h5_waiting_for_a_result_in_a_thread_remembers_that_the_pooler_is_
     await asyncio.to_thread(pooled.close_sync)
 
 
-async def test_h5_a_pooler_that_was_deaf_is_tried_again(
+async def test_h5_a_pooler_that_blocked_notifications_is_tried_again(
     pooler: Pooler, dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hearing = Hearing()
     target = Target(complete_dsn(pooler.dsn), schema)
-    with SyncListener(target, target.done_channel, hearing) as ear:
-        assert not ear.hears
-    assert 50 < hearing.deaf_for <= 60
-    monkeypatch.setattr(hearing, "_deaf_until", 0.0)
+    with SyncListener(target, target.done_channel, hearing) as listener:
+        assert not listener.hears
+    assert 50 < hearing.blocked_for <= 60
+    monkeypatch.setattr(hearing, "_blocked_until", 0.0)
     near = Target(complete_dsn(dsn), schema)
-    with SyncListener(near, near.done_channel, hearing) as ear:
-        assert ear.hears
+    with SyncListener(near, near.done_channel, hearing) as listener:
+        assert listener.hears
     assert hearing.proven
 
 

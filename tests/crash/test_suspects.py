@@ -55,6 +55,7 @@ def _app(dsn: str, schema: str) -> Headway:
         ("innocent_thread", "killer_thread", 1, True),
         ("innocent_thread", "killer", 2, False),
         ("innocent_process", "killer", 2, False),
+        ("innocent_process", "killer_process", 1, False),
     ],
 )
 async def test_b1_only_the_guilty_job_fails(
@@ -70,18 +71,19 @@ async def test_b1_only_the_guilty_job_fails(
 ) -> None:
     """One worker that is started again whenever it dies, and two that nobody starts again: in both
     cases the twenty succeed, the one fails, and a fleet without a supervisor is not killed off."""
-    neighbours = 2 if innocent == "innocent_process" else 20
+    neighbours = 3 if innocent == "innocent_process" else 20  # each needs a process of its own
     app = _app(dsn, schema)
     await _enqueue(app, innocent, neighbours, n=None)
     await _enqueue(app, killer, 1, neighbours=neighbours)
 
     def spawn() -> WorkerProcess:
         options = ("--concurrency", "30", "--lease", "2s")
-        return spawn_worker(_APP, *options, GATES=str(tmp_path))
+        children = {"HEADWAY_WORKER__PROCESSES": str(neighbours + 1)}
+        return spawn_worker(_APP, *options, GATES=str(tmp_path), **children)
 
     # The first has all of them before there is another.
     fleet = [spawn()]
-    await eventually(lambda: (tmp_path / "killed").exists())
+    await eventually(lambda: (tmp_path / "killed").exists(), within=120)
     fleet += [spawn() for _ in range(workers - 1)]
 
     def ended() -> bool:

@@ -18,7 +18,7 @@ _ALL = """select count(pg_terminate_backend(pid)) from pg_stat_activity
           where datname = current_database() and pid <> pg_backend_pid()"""
 _LISTENERS = """select count(pg_terminate_backend(pid)) from pg_stat_activity
                 where datname = current_database() and application_name like 'headway worker%'
-                  and query like 'select pg_notify(%'"""  # its own voice, the last it said
+                  and query like 'select pg_catalog.pg_notify(%'"""  # its own voice, the last it said
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ async def test_g3_every_backend_ended_every_second_for_twenty_seconds_costs_noth
 async def test_a_listener_that_lost_its_connection_misses_nothing_and_listens_again(
     app: Headway, seen: psycopg.Connection[Any], worker
 ) -> None:
-    """The poll is an hour: only notifications, and the look after each reconnection, find work."""
+    """The poll is an hour: only notifications, and the scan after each reconnection, find work."""
     only = worker("--poll", "1h")
     jobs = []
     for _ in range(3):

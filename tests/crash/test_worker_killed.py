@@ -35,7 +35,7 @@ async def test_g3_no_job_of_ten_thousand_is_lost_or_doubled_when_workers_are_kil
         victim.kill()
     assert finished(db) < JOBS, "they were to be killed in the middle"
 
-    # What they held runs in isolation, and each of these processes imports the app first.
+    # Their jobs run in isolation, and each of those processes imports the app first.
     await eventually(lambda: unfinished(db) == 0, within=3 * DEADLINE)
     assert_each_finished_once(db, jobs)
     assert assert_crashes_are_on_record(db) >= 1

@@ -46,7 +46,7 @@ class Holder:
 
 
 class Watch:
-    """What can be seen of the server of `root` from outside."""
+    """Return what can be seen of the server of `root` from outside."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

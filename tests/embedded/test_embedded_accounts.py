@@ -1,4 +1,4 @@
-"""Root, ordinary users, and directories that are none of our business."""
+"""Root, ordinary users, and directories that belong to others."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_server_and_watchdog_killed_together(root, watch, ask):
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether a process is gone, or waits only for its parent to hear of its end."""
+    """Return whether a process is gone, or only waits for its parent to reap it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:

@@ -97,7 +97,7 @@ async def test_g7_a_failure_that_is_not_kept_was_told_of(hw: Headway) -> None:
         await job.result()
 
 
-async def test_it_holds_for_those_who_end_a_job_without_its_code(
+async def test_it_holds_if_a_job_ends_without_its_code(
     hw: Headway, dsn: str, schema: str, db: Db, crash: Crash, start: Any
 ) -> None:
     """A cancellation from another app, a consumer in SQL, the rescue of a lost worker's job."""

@@ -20,7 +20,7 @@ Heard = list[Failure]
 
 @pytest.fixture
 def heard(hw: Headway) -> Heard:
-    """What the task `alert` was called with."""
+    """The failures that the task `alert` was called with."""
     heard: Heard = []
 
     @hw.task(queue="alerts")

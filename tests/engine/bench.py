@@ -17,9 +17,10 @@ from headway.engine.registration import Registration
 from headway.engine.running.attempt import Handlers
 from headway.engine.running.child_messages import ChildReply, reply_of
 from headway.engine.running.isolation import Isolation
-from headway.engine.running.job import RunningJob
+from headway.engine.running.job import Reason, RunningJob
 from headway.engine.running.transactional import SettledInTransaction, TransactionalSettler
 from headway.store.documents import Ask, Share
+from headway.store.rows import Claim
 from headway.store.statements import fleet, jobs
 from headway.task import BoundTask
 
@@ -32,9 +33,10 @@ class Bench:
     def __init__(self, hw: Headway) -> None:
         self.hw = hw
         self.registration = Registration()
-        self.handed_on: list[str] = []
+        self.freed: list[str] = []
         self.noted: list[dict[str, Any]] = []
-        self.started: list[str] = []
+        self.begins = 0
+        """How many attempts began in a child."""
         self.overrides: dict[Any, Any] = {}
         self.load_again: Callable[[], Headway] | None = None
         self._transactional: TransactionalSettler | None = None
@@ -65,7 +67,7 @@ class Bench:
                 clock=self.hw._session.clock,
                 overrides=self.overrides,
                 registration=self.registration,
-                freed=self.handed_on.append,
+                freed=self.freed.append,
             )
         return self._isolation
 
@@ -74,7 +76,7 @@ class Bench:
         if self._handlers is None:
             session = self.hw._session
             self._transactional = TransactionalSettler(
-                session.target, session.clock, 1, self.registration, self.handed_on.append
+                session.target, session.clock, 1, self.registration, self.freed.append
             )
             self._handlers = Handlers(
                 threads=1,
@@ -83,8 +85,8 @@ class Bench:
                 overrides=self.overrides,
                 prepare_child=session.prepare_child(),
                 transactional=self._transactional,
-                stop=lambda *_: None,
-                note=lambda _, progress: self.noted.append(progress),
+                owner=self,
+                clock=session.clock,
             )
         return self._handlers
 
@@ -102,13 +104,24 @@ class Bench:
         return RunningJob(claim, definition, monotonic())
 
     async def isolated(self, running: RunningJob) -> Outcome | SettledInTransaction:
-        outcome = await self.isolation.outcome(
-            running,
-            lambda: self.started.append(running.claim.id),
-            self.noted.append,
-        )
-        assert self.started[-1:] == [running.claim.id]
+        before = self.begins
+        outcome = await self.isolation.outcome(running, self)
+        assert self.begins == before + 1
         return outcome
+
+    # -- `JobOwner` and `AttemptEvents` -----------------------------------------------------------
+
+    def stop(self, job_id: str, reason: Reason) -> None:
+        """No job here has a timeout that it reaches."""
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        self.noted.append(progress)
+
+    def begun(self) -> None:
+        self.begins += 1
+
+    def progressed(self, progress: dict[str, Any]) -> None:
+        self.noted.append(progress)
 
     async def run(self, task: Any, *args: Any, **options: Any) -> Outcome | SettledInTransaction:
         """The outcome of a new job, isolated."""
@@ -129,7 +142,7 @@ def value(outcome: Outcome | SettledInTransaction) -> Any:
 
 
 def comparable(outcome: Outcome | SettledInTransaction, definition: Definition) -> ChildReply:
-    """What two runs of the same handler have in common."""
+    """Return the part of an outcome that two runs of the same handler have in common."""
     reply = reply_of(outcome, definition.retry)
     if reply.error is not None:
         kept = {name: reply.error.get(name) for name in ("type", "message", "chain")}

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from headway import Context, Headway, Retry
+from headway import Context, Headway, Key, Retry
 from headway.core.clock import Clock
+from headway.engine.jobs import orphans
 from headway.engine.keys import admission
 from headway.engine.maintenance.sweeps import Sweep, Sweeper
 from headway.errors import DatabaseError
@@ -290,3 +291,55 @@ async def test_h3_no_connection_of_a_worker_leads_to_a_server_it_has_left(
     worker.reconnect(moved=True)
     go.set()
     assert await job.result(timeout="60s") == 2, "the first attempt failed with its connection"
+
+
+async def test_r2_a_job_that_a_worker_holds_without_knowing_it_is_adopted(
+    hw: Headway, db: Db, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover forgot the end of a job. Or a server process was stopped, and ran a claim long after
+    the worker had stopped looking for it."""
+    monkeypatch.setattr(orphans, "_REGULARLY", 0.5)
+    ran: list[int] = []
+
+    @hw.task
+    async def again() -> None:
+        ran.append(1)
+
+    worker = start(poll="10m", poll_alone="10m", listen=False).worker
+    job = await again.enqueue()
+    worker._job_loop.hint(None)
+    await job.result(timeout="60s")
+    db.execute(
+        """with ended as (delete from archive returning *)
+           insert into job (id, max_attempts, queue, task, input, run_at, created_at,
+                            state, claim, attempt, worker_id, claimed_at)
+           select id, max_attempts, queue, task, input, run_at, created_at, 'x', 7, 1, %s, now()
+           from ended""",
+        [worker.id],
+    )
+    await job.result(timeout="60s")
+    assert len(ran) == 2
+
+
+async def test_k3_a_key_is_not_admitted_under_before_its_refused_verdict_is_replaced(
+    hw: Headway, db: Db, start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Admitted earlier, the key has no room yet, and the next job waits for a scan by the leader."""
+    db.execute("alter table archive add constraint picky check (result <> '-1')")
+    refused, unsettled = admission.KeyAdmission.refused, list[int]()
+
+    def observed(self: admission.KeyAdmission, taken: admission.FreedKeys) -> None:
+        unsettled.append(worker._claiming.settler.unsettled)
+        refused(self, taken)
+
+    monkeypatch.setattr(admission.KeyAdmission, "refused", observed)
+
+    @hw.task(concurrency_key=Key("k", limit=1))
+    async def echo(n: int) -> int:
+        return n
+
+    jobs = [await echo.enqueue(n) for n in (-1, 1)]
+    worker = start().worker
+    assert await jobs[1].result(timeout="60s") == 1
+    assert (await jobs[0].status()).state == "failed"
+    assert unsettled == [0]

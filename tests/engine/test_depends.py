@@ -352,7 +352,7 @@ async def test_annotated_dependencies_are_injected_everywhere(hw: Headway) -> No
         "hello Ada begin, hello end",
     ]
     assert log == ["close", "close"]
-    ctx = Context.for_test(task="test")
+    ctx = Context.fake(task="test")
     assert plain("Bob", ctx) == "HELLO 1 Bob test"
     assert await awaited(name="Bob", ctx=ctx, house=["here"]) == "HELLO 1, later Bob test ['here']"
     assert await awaited("said", "Bob", ctx) == "said Bob test []"

@@ -43,7 +43,7 @@ async def test_a_ready_job_past_its_time_is_not_claimed_even_where_no_sweep_runs
 
     late = await task.using(ttl="1d").enqueue(1)
     db.execute("update job set expires_at = now() - interval '1 hour'")
-    # The duty is someone else's, who does nothing.
+    # The leader is someone else, who does nothing.
     db.execute("insert into leader values ('sweeps', 999999, now() + interval '1 hour')")
     start()
     for n in range(2, 5):

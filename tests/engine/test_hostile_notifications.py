@@ -216,8 +216,8 @@ async def test_g15_a_flood_of_lanes_does_not_become_a_flood_of_questions(
     assert await (await echo.using(priority=2999).enqueue(1)).result(timeout="60s") == 1
 
 
-def test_g15_a_room_for_jobs_that_nobody_knows_is_looked_for_once() -> None:
-    """Ids are collected up to a bound; beyond it one scan of all lines is owed."""
+def test_g15_room_of_unknown_jobs_is_looked_for_once() -> None:
+    """Ids are collected up to a bound; beyond it one scan of all lines is due."""
     from headway.core.clock import Clock
     from headway.engine.claiming.planner import ClaimPlanner
     from headway.engine.keys.admission import KeyAdmission

@@ -172,9 +172,7 @@ async def test_g5_a_step_moves_with_its_state(bench: Bench) -> None:
     assert comparable(isolated, definition) == comparable(here, definition)
 
 
-async def test_g5_a_step_in_a_transaction_moves_and_the_room_it_frees_is_handed_on(
-    bench: Bench, db
-) -> None:
+async def test_g5_a_step_in_a_transaction_moves_and_its_key_is_freed(bench: Bench, db) -> None:
     definition = replace(tasks.pay.definition, key=None)  # claimed without waiting for room
     running = await bench.claimed(definition, 5, state=tasks.Basket([]))
     running.claim = replace(running.claim, key="till")
@@ -182,4 +180,4 @@ async def test_g5_a_step_in_a_transaction_moves_and_the_room_it_frees_is_handed_
     assert isinstance(outcome, SettledInTransaction)
     assert outcome.verdict.kind == "advance"
     assert db.execute("select step, input from job").fetchall() == [("give", {"items": ["5"]})]
-    assert bench.handed_on == ["till", "door"]
+    assert bench.freed == ["till", "door"]

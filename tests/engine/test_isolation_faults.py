@@ -139,9 +139,8 @@ async def test_an_app_that_cannot_be_imported_is_not_the_fault_of_the_job(
 ) -> None:
     bench.load_again = load
     running = await bench.claimed(tasks.on_loop.definition, "ok")
-    outcome = await bench.isolation.outcome(
-        running, lambda: pytest.fail("it never began"), bench.noted.append
-    )
+    outcome = await bench.isolation.outcome(running, bench)
+    assert bench.begins == 0
     assert isinstance(outcome, Broke)
     assert outcome.error["type"] == kind
     assert words in outcome.error["message"]
@@ -151,9 +150,8 @@ async def test_an_app_that_cannot_be_imported_is_not_the_fault_of_the_job(
 async def test_a_child_that_cannot_be_started_is_not_the_fault_of_the_job(bench: Bench) -> None:
     bench.load_again = lambda: tasks.app  # which cannot be sent
     running = await bench.claimed(tasks.on_loop.definition, "ok")
-    outcome = await bench.isolation.outcome(
-        running, lambda: pytest.fail("it never began"), bench.noted.append
-    )
+    outcome = await bench.isolation.outcome(running, bench)
+    assert bench.begins == 0
     assert isinstance(outcome, Broke)
     assert outcome.error["type"] == "headway.errors.ConfigError"
     assert outcome.again

@@ -1,4 +1,4 @@
-"""What a cursor has passed: it committed late, or its queue was paused meanwhile.
+"""Jobs that a cursor is past: they committed late, or their queue was paused meanwhile.
 
 The planner's decisions are pure but for the time, which these tests turn by hand.
 """
@@ -41,7 +41,7 @@ class Ready:
 
 
 class World:
-    """The table of ready jobs, and one worker that claims from it as the exchange does.
+    """The table of ready jobs, and one worker that claims from it as the job loop does.
 
     A claim takes `slow` seconds of a clock that nothing else moves; a job is done with the next claim.
     """
@@ -140,7 +140,7 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
     yield worlds
 
 
-def test_a_backlog_found_behind_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
+def test_a_backlog_found_before_the_cursor_is_read_on_from_there(clock: list[World]) -> None:
     planner = _planner({"default": 1}, ["t"], {}, batch=10)
     world = World(planner, [Ready(1000)], free=10, slow=1.0)
     clock.append(world)
@@ -162,7 +162,7 @@ def test_a_backlog_found_behind_the_cursor_is_read_on_from_there(clock: list[Wor
     world.serve(from_start)
     assert [job.seq for job in world.claimed[1:]] == list(range(1, 11))
     following = plan()
-    assert not following.scan, "the look took seconds: the next is far away"
+    assert not following.scan, "the scan took seconds: the next is far away"
     assert [ask.cursor for share in following.shares for ask in share.lines] == [10]
 
 
@@ -197,7 +197,7 @@ def test_lines_that_were_not_come_to_cost_no_budget(clock: list[World]) -> None:
     began = world.time
     world.until_claimed(late)
     assert world.time - began < 10.0, (
-        "a look and a reading of a tenth of a second each: twenty of both"
+        "a scan and a reading of a tenth of a second each: twenty of both"
     )
 
 

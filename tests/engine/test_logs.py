@@ -1,4 +1,4 @@
-"""What a worker says: structured records that carry the job."""
+"""The log of a worker: structured records that carry the job."""
 
 import asyncio
 import logging
@@ -104,4 +104,4 @@ def test_a_child_process_is_told_how_its_worker_logs(
     formats: tuple[logs.Format, ...] = ("text", "json")
     for format_ in formats:
         logs.set_up("debug", format_)
-        assert hw._session.prepare_child().logging == ("DEBUG", format_)
+        assert hw._session.prepare_child().logging == logs.LogSetUp("DEBUG", format_)

@@ -13,7 +13,7 @@ from headway.engine.health.loop_watch import LoopWatch
 
 @pytest.fixture
 async def watch() -> LoopWatch:
-    """One that looks when the test says so."""
+    """A watch that checks when the test calls it."""
     watch = LoopWatch(list, lease=30.0, note=lambda text: None)
     watch._loop = asyncio.get_running_loop()
     watch._loop_thread = threading.get_ident()

@@ -1,4 +1,4 @@
-"""What a worker asks for: lanes that may have something, in one claim, and nothing of the others."""
+"""The planner: one claim asks the lanes that may have jobs, and no others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Desk:
         return plan
 
     def take(self, plan: ClaimPlan) -> list[Claim]:
-        """What such a claim finds: by queue, by line, behind cursors, within limits."""
+        """Return what such a claim finds: by queue, by line, after cursors, within limits."""
         taken: list[Claim] = []
         for share in plan.shares:
             left = share.most
@@ -69,7 +69,7 @@ class Desk:
         return taken
 
     def turn(self, plan: ClaimPlan | None = None) -> list[Claim]:
-        """Makes the claim that is due, with a look if that is due, and learns of what it brought."""
+        """Make the claim that is due, with a scan if that is due, and take in its answer."""
         plan = plan or self.plan()
         claims = self.take(plan)
         found = [lane for lane, jobs in self.ready.items() if jobs]
@@ -87,7 +87,7 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def _looks_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a look took in the test says nothing of how long to wait for the next."""
+    """The duration of a scan in this test must not delay the next one."""
     monkeypatch.setattr("headway.engine.claiming.scan._SHARE", 0)
 
 
@@ -164,7 +164,7 @@ def test_a_batch_bounds_what_a_queue_is_asked_for_at_once() -> None:
     assert _asked(desk.plan()) == {"a": 20, "own": 20}
 
 
-def test_strict_asks_one_queue_at_a_time_and_dedicated_ones_beside_it() -> None:
+def test_strict_asks_one_queue_at_a_time_and_dedicated_ones_as_well() -> None:
     desk = Desk({"first": 1, "second": 1}, dedicated={"own": 2}, strict=True, free=5)
     desk.add("second", 5)
     desk.add("first", 7)
@@ -186,7 +186,7 @@ def test_what_is_said_while_a_claim_is_under_way_is_not_forgotten() -> None:
     assert len(desk.turn()) == 1
 
 
-def test_what_committed_late_behind_the_cursor_is_found_by_a_look() -> None:
+def test_jobs_that_committed_late_before_the_cursor_are_found_by_a_scan() -> None:
     desk = Desk({"a": 1})
     late = _claim("a", 0, "task")  # has its place, but is not there yet
     desk.add("a", 3)
@@ -276,7 +276,7 @@ def test_a_handler_with_few_slots_is_asked_for_in_each_of_its_queues_by_turns(
     assert ran[:12].count("short") == 5, ran
 
 
-def test_g12_a_lane_above_is_asked_although_nobody_has_spoken_of_it_yet() -> None:
+def test_g12_a_higher_lane_is_asked_without_a_hint() -> None:
     """A job that has just become ready there goes first, whether or not its hint has arrived."""
     desk = Desk({"a": 1}, free=1)
     desk.scan()
@@ -284,6 +284,6 @@ def test_g12_a_lane_above_is_asked_although_nobody_has_spoken_of_it_yet() -> Non
     desk.turn()
     desk.planner.hint(desk.add("a", 5, priority=0))
     desk.turn()
-    desk.add("a", priority=9)  # and nobody says so
+    desk.add("a", priority=9)  # without a notification
     assert [claim.priority for claim in desk.turn()] == [9]
     assert [claim.priority for claim in desk.turn()] == [0]

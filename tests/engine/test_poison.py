@@ -149,7 +149,7 @@ async def test_g8_an_error_with_any_text_is_stored(hw) -> None:
     assert told[3:] == ["", "\\u0000", "💾"]
 
 
-async def test_g8_an_unknown_task_is_left_shown_and_run_by_who_knows_it(
+async def test_g8_an_unknown_task_waits_is_shown_and_runs_on_a_worker_that_knows_it(
     hw, task, dsn, schema, db
 ) -> None:
     stranger = insert(db, "stranger", '{"n": 3}')

@@ -43,4 +43,4 @@ async def test_b18_progress_survives_the_end_of_its_job(
     assert await progress() == _SAID
     if end != "succeeded":
         assert await job.retry()
-        assert await progress() in (None, _SAID), "another attempt says anew how far it is"
+        assert await progress() in (None, _SAID), "another attempt reports its own progress"

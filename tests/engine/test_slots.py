@@ -122,7 +122,7 @@ async def test_several_tasks_with_slots_each_keep_to_their_own(hw: Headway) -> N
     assert gauge.most["all"] <= 6
 
 
-async def test_a_task_whose_slots_are_full_does_not_hold_up_what_lies_behind_it(
+async def test_a_task_whose_slots_are_full_does_not_hold_up_jobs_after_it(
     hw: Headway, start
 ) -> None:
     opened = asyncio.Event()

@@ -44,7 +44,7 @@ async def test_b8_one_that_does_not_look_is_interrupted_after_its_grace(
     inside, seen = threading.Event(), list[tuple[type, bool]]()
 
     @hw.task(stop_grace="50ms", timeout="1ms" if why == "timeout" else None)
-    def deaf(ctx: Context) -> None:
+    def stubborn(ctx: Context) -> None:
         try:
             inside.set()
             while True:
@@ -54,7 +54,7 @@ async def test_b8_one_that_does_not_look_is_interrupted_after_its_grace(
             raise
 
     start()
-    job = await deaf.enqueue()
+    job = await stubborn.enqueue()
     await asyncio.to_thread(inside.wait, DEADLINE)
     if why == "cancel":
         await job.cancel()

@@ -43,7 +43,7 @@ async def test_a_timeout_of_the_call_holds_over_that_of_the_task(hw: Headway) ->
     assert (await job.status()).error["type"] == "TimedOut"
 
 
-async def test_who_is_done_in_time_is_not_disturbed(hw: Headway) -> None:
+async def test_a_job_that_ends_in_time_is_not_disturbed(hw: Headway) -> None:
     @hw.task(timeout="20s")
     async def quick(ctx: Context) -> bool:
         await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from tests.support import eventually
 
 
 class Stream:
-    """What one `hw.failures()` has told so far."""
+    """The failures that one `hw.failures()` has yielded so far."""
 
     def __init__(self, hw: Headway, since: Since | None) -> None:
         self.heard: list[Failure] = []

@@ -11,7 +11,7 @@ AT_ONCE = Retry(max_attempts=3, backoff="constant", base=0, jitter=0)
 
 @dataclass
 class Basket:
-    """What the flow carries along."""
+    """The state that the flow carries."""
 
     things: list[str] = field(default_factory=list)
     pid: int = 0

@@ -75,7 +75,7 @@ async def test_a_result_that_does_not_fit_the_next_step_fails_the_step_that_retu
     assert (status.step, status.attempt, status.error["type"]) == ("one", 1, "InvalidInput")
 
 
-async def test_a_step_that_returns_nothing_hands_on_nothing(hw) -> None:
+async def test_a_step_that_returns_nothing_gives_the_next_one_nothing(hw) -> None:
     flow = hw.flow("nothing")
 
     @flow.step

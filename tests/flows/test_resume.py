@@ -288,7 +288,7 @@ async def test_r6_an_earlier_step_runs_under_its_own_limit_again(hw, start, how:
 
 
 @pytest.mark.parametrize("how", LIMITED)
-async def test_r6_an_earlier_step_without_a_key_waits_in_nobodys_line(hw, start, how: str) -> None:
+async def test_r6_an_earlier_step_without_a_key_waits_in_no_line(hw, start, how: str) -> None:
     """It fails at a step with a key, goes back, and runs while somebody else has that key's room."""
     options, _, _ = LIMITED[how]
     flow = hw.flow("charge", retry=Retry(max_attempts=1))

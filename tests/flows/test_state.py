@@ -1,4 +1,4 @@
-"""What a flow carries along: typed, kept with a success, as it was before a failure."""
+"""The state of a flow: typed, kept with a success, and as it was before a failure."""
 
 from dataclasses import dataclass, field
 

@@ -66,7 +66,7 @@ async def test_a_step_without_options_has_those_of_the_flow(hw) -> None:
     assert seen == {"first": ("orders", 4, 30), "middle": ("own", 9, 70), "last": ("orders", 4, 30)}
 
 
-async def test_the_options_of_the_call_go_before_the_flows_and_behind_the_steps(hw) -> None:
+async def test_the_options_of_the_call_override_the_flows_but_not_the_steps(hw) -> None:
     flow, seen = three_steps(hw, queue="orders", priority=2, timeout="30m", concurrency_key="flow")
     job = await flow.using(
         queue="urgent",
@@ -149,7 +149,9 @@ async def test_a_step_waits_for_its_own_delay_when_it_is_next(hw) -> None:
     assert timedelta(hours=2.9) < status.run_at - now < timedelta(hours=3.1)
 
 
-async def test_a_step_with_no_key_on_purpose_runs_beside_the_holder_of_the_flows_key(hw) -> None:
+async def test_a_step_with_no_key_on_purpose_runs_in_parallel_with_the_holder_of_the_flows_key(
+    hw,
+) -> None:
     flow = hw.flow("keys", concurrency_key=lambda account: f"account-{account}")
 
     @flow.step

@@ -27,7 +27,7 @@ class Reply:
         return found["status"], found["words"]
 
     def statuses(self) -> set[tuple[str, str]]:
-        """What was found, and its status."""
+        """Return the body, and its status."""
         return {(f["about"], f["status"]) for f in json.loads(self.body)["findings"]}
 
     def figures(self) -> dict[str, float]:

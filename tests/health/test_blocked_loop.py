@@ -19,7 +19,7 @@ ONCE = Retry(max_attempts=1)
 
 @pytest.fixture
 def blocked(caplog: pytest.LogCaptureFixture) -> Callable[[], list[logging.LogRecord]]:
-    """What the log says of a blocked loop, so far."""
+    """Return the lines of the log about a blocked loop, so far."""
     caplog.set_level(logging.INFO, "headway.worker")
     return lambda: [r for r in caplog.records if hasattr(r, "blocked_for")]
 
@@ -64,7 +64,9 @@ async def test_b7_a_batch_that_blocks_is_named_by_its_task(hw, start, blocked) -
     assert "by task hogs, at " in blocked()[0].getMessage()
 
 
-async def test_b7_the_error_of_an_attempt_says_who_blocked_the_loop(hw, start, blocked) -> None:
+async def test_b7_the_error_of_an_attempt_names_the_job_that_blocked_the_loop(
+    hw, start, blocked
+) -> None:
     @hw.task(retry=ONCE, timeout="100ms")
     async def victim() -> None:
         await asyncio.sleep(3600)

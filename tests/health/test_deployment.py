@@ -1,4 +1,4 @@
-"""What docs/deployment.md gives to copy: its commands are taken, its times and ports fit each other."""
+"""The files of docs/deployment.md: their commands are accepted, their times and ports fit each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.crash.pooler import Pooler
 
 _GUIDE = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text("utf-8")
 _SETTLING = 30
-"""What a worker may take after its grace: to stop handlers, settle and close."""
+"""Seconds that a worker may take after its grace, to stop handlers, settle and close."""
 
 
 def _blocks(language: str) -> list[str]:
@@ -61,12 +61,12 @@ def test_there_are_commands_for_systemd_containers_and_kubernetes() -> None:
     assert len([words for words in _commands() if words[0] == "migrate"]) >= 2
 
 
-def test_whoever_kills_waits_for_the_grace_and_for_what_comes_after_it() -> None:
+def test_the_time_before_a_kill_is_the_grace_and_what_comes_after_it() -> None:
     (unit,) = _blocks("ini")
     deployment = _blocks("yaml")[0]
-    for text, patience in ((unit, "TimeoutStopSec"), (deployment, "terminationGracePeriodSeconds")):
+    for text, option in ((unit, "TimeoutStopSec"), (deployment, "terminationGracePeriodSeconds")):
         (written,) = re.findall(r"--grace,? (\w+)", text)
-        assert _number(text, patience) >= seconds(written) + _SETTLING
+        assert _number(text, option) >= seconds(written) + _SETTLING
 
 
 def test_the_watchdog_is_more_patient_than_the_lease() -> None:
@@ -96,7 +96,7 @@ def fresh(dsn: str) -> Iterator[list[str]]:
 async def test_a_migration_through_a_pooler_leaves_nothing_behind_for_the_next(
     dsn: str, fresh: list[str]
 ) -> None:
-    """What one transaction prepares would be in the way of the next on the same connection."""
+    """A statement that one transaction prepares would be in the way of the next on that connection."""
     with Pooler(dsn, size=1) as pooler:
         for name in fresh[:2]:
             assert await migrate.run(pooler.dsn, name)

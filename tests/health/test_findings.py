@@ -1,4 +1,4 @@
-"""What follows from what a worker knows of itself. Pure."""
+"""The findings that follow from what a worker knows about itself. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from headway.core.finding import Finding
 from headway.core.info import Control, ControlKind, QueueMetrics
-from headway.engine.health import metrics
-from headway.engine.health import probe as sight
+from headway.engine.health import metrics, probe
 from headway.engine.health.probe import DatabaseStatus
 from headway.engine.health.state import Vitals, alive, is_well, ready
 from headway.engine.service_status import ServiceStatus
@@ -150,19 +149,19 @@ def test_a_worker_that_polls_is_ready_all_the_same(listening: bool | None) -> No
 
 
 def test_a_database_that_is_away_or_does_not_fit_is_wrong() -> None:
-    assert is_well(sight.findings(SEEN, "headway"))
-    assert one_of(sight.findings(SEEN, "headway"), "database").words == (
+    assert is_well(probe.findings(SEEN, "headway"))
+    assert one_of(probe.findings(SEEN, "headway"), "database").words == (
         "connected in 4.0 ms, answers in 1.2 ms"
     )
-    away = sight.findings(DatabaseStatus(at=0.0, reached=False), "headway")
+    away = probe.findings(DatabaseStatus(at=0.0, reached=False), "headway")
     assert [(f.about, f.status) for f in away] == [("database", "wrong")]
     other = DatabaseStatus(at=0.0, reached=True, schema_error="run `headway migrate`")
-    found = sight.findings(other, "headway")
+    found = probe.findings(other, "headway")
     assert [(f.about, f.status) for f in found] == [("database", "ok"), ("schema", "wrong")]
 
 
 def test_a_clock_that_is_off_is_a_note() -> None:
-    off = sight.findings(replace(SEEN, skew=7_200.0), "headway")
+    off = probe.findings(replace(SEEN, skew=7_200.0), "headway")
     assert one_of(off, "clock").status == "note"
     assert one_of(off, "clock").words.startswith("2h ahead of")
 
@@ -175,7 +174,7 @@ def test_a_queue_that_waits_too_long_is_a_note_unless_it_is_paused() -> None:
         _queue("empty"),
     ]
     controls = [_control("queue", "paused", paused=True), _control("task", "late", paused=True)]
-    found = sight.late_queues(replace(SEEN, queues=queues, controls=controls), 300.0)
+    found = probe.late_queues(replace(SEEN, queues=queues, controls=controls), 300.0)
     assert [(f.about, f.status) for f in found] == [("queue late", "note")]
     assert found[0].words == "its oldest ready job has waited 5m 1s, longer than 5m"
 

@@ -199,7 +199,7 @@ async def test_an_address_that_is_taken_is_an_error_that_names_it() -> None:
 
 
 async def _ended(reader: asyncio.StreamReader) -> bytes:
-    """What was said before the other side ended the connection, politely or not."""
+    """Return all bytes that arrive before the other side ends the connection."""
     try:
         return await reader.read()
     except ConnectionError:

@@ -35,7 +35,7 @@ _TABLE: dict[str, tuple[bytes, set[int]]] = {
     "an encoded NUL": (b"GET /livez%00 HTTP/1.1\r\n\r\n", {404}),
     "not UTF-8": (b"GET /\xff\xfe HTTP/1.1\r\n\r\n", {404}),
     "an encoded path": (b"GET /%6c%69vez HTTP/1.1\r\n\r\n", {404}),
-    # Lines that are none.
+    # Lines that are not headers.
     "a fold in the first line": (b"GET /livez\r\n HTTP/1.1\r\n\r\n", {400}),
     "line feeds alone": (b"GET /livez HTTP/1.1\n\n\r\n\r\n", {400}),
     "carriage returns alone": (b"GET /livez HTTP/1.1\r\r\r\n\r\n", {400}),
@@ -63,7 +63,7 @@ _TABLE: dict[str, tuple[bytes, set[int]]] = {
 }
 _SERVED: dict[str, bytes] = {
     "a folded header": b"GET /livez HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
-    "a header that is none": b"GET /livez HTTP/1.1\r\nnonsense\r\n\r\n",
+    "a header without a colon": b"GET /livez HTTP/1.1\r\nnonsense\r\n\r\n",
     "a request with a body": b"GET /livez HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
     "two requests at once": b"GET /livez HTTP/1.1\r\n\r\nGET /nothing HTTP/1.1\r\n\r\n",
     "a smuggled one": b"GET /livez HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"

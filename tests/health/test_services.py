@@ -30,7 +30,7 @@ async def test_g7_a_service_that_fails_for_a_lease_is_seen_everywhere(
     reply = await _readyz(port, "service job_loop", "wrong")
     assert reply.status == 503
     assert "SchemaMismatch 42P01" in reply.finding("service job_loop")[1]
-    assert (await get(port, "/livez")).status == 200, "starting anew would not help"
+    assert (await get(port, "/livez")).status == 200, "a restart would not help"
     said = "select trouble from worker where id = %s"
     await eventually(
         lambda: (

@@ -1,4 +1,4 @@
-"""What systemd is told, heard on a socket such as it gives."""
+"""The messages to systemd, received on a socket like its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli.conftest import APP
 from tests.support import DEADLINE, eventually
 
 
-class Ear:
+class Receiver:
     """A socket that systemd would hold."""
 
     def __init__(self, name: str) -> None:
@@ -41,54 +41,54 @@ class Ear:
 
 
 @pytest.fixture
-def ear() -> Iterator[Ear]:
-    ear = Ear(f"@headway-{uuid4()}")
-    yield ear
-    ear.close()
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver(f"@headway-{uuid4()}")
+    yield receiver
+    receiver.close()
 
 
 async def test_systemd_hears_that_a_worker_is_ready_alive_and_stopping(
-    hw, start, ear: Ear, monkeypatch: pytest.MonkeyPatch
+    hw, start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @hw.task(queue="mail")
     async def send() -> None: ...
 
-    monkeypatch.setenv("NOTIFY_SOCKET", ear.name)
+    monkeypatch.setenv("NOTIFY_SOCKET", receiver.name)
     monkeypatch.setenv("WATCHDOG_USEC", "300000")
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
     running = start()
-    ready = await asyncio.to_thread(ear.until, "READY=1")
+    ready = await asyncio.to_thread(receiver.until, "READY=1")
     assert ready == "READY=1\nSTATUS=serving mail"
     assert running.worker.id, "it is ready once it may claim, and not before"
-    await asyncio.to_thread(ear.until, "WATCHDOG=1")
+    await asyncio.to_thread(receiver.until, "WATCHDOG=1")
     await running.stop()
-    assert await asyncio.to_thread(ear.until, "STOPPING=1") == "STOPPING=1\nSTATUS=draining"
-    assert sum("READY" in words for words in ear.heard) == 1
+    assert await asyncio.to_thread(receiver.until, "STOPPING=1") == "STOPPING=1\nSTATUS=draining"
+    assert sum("READY" in words for words in receiver.heard) == 1
 
 
 async def test_a_heartbeat_that_is_stuck_is_not_called_well(
-    hw, start, ear: Ear, monkeypatch: pytest.MonkeyPatch
+    hw, start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @hw.task
     async def send() -> None: ...
 
-    monkeypatch.setenv("NOTIFY_SOCKET", ear.name)
+    monkeypatch.setenv("NOTIFY_SOCKET", receiver.name)
     monkeypatch.setenv("WATCHDOG_USEC", "300000")
     monkeypatch.delenv("WATCHDOG_PID", raising=False)
     monkeypatch.setattr("headway.engine.health.state._SLOWEST_TURN", -1e9)
     running = start()
-    await asyncio.to_thread(ear.until, "READY=1")
+    await asyncio.to_thread(receiver.until, "READY=1")
     await running.stop()
-    await asyncio.to_thread(ear.until, "STOPPING=1")
-    assert not [words for words in ear.heard if "WATCHDOG" in words]
+    await asyncio.to_thread(receiver.until, "STOPPING=1")
+    assert not [words for words in receiver.heard if "WATCHDOG" in words]
 
 
 def test_a_socket_may_be_a_file() -> None:
     with tempfile.TemporaryDirectory() as place:
-        ear = Ear(str(Path(place, "notify")))
-        Systemd({"NOTIFY_SOCKET": ear.name}).ready("two\nlines")
-        assert ear.until("READY") == "READY=1\nSTATUS=two lines"
-        ear.close()
+        receiver = Receiver(str(Path(place, "notify")))
+        Systemd({"NOTIFY_SOCKET": receiver.name}).ready("two\nlines")
+        assert receiver.until("READY") == "READY=1\nSTATUS=two lines"
+        receiver.close()
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_nobody_to_hear_it_is_no_error() -> None:
 
 
 async def test_of_several_processes_the_supervisor_speaks_and_a_drained_one_stays_away(
-    spawn_worker: Any, ear: Ear, db: Any, hw: Any
+    spawn_worker: Any, receiver: Receiver, db: Any, hw: Any
 ) -> None:
     """And each of them answers on a port of its own."""
     options = ("--processes", "2", "--health", "127.0.0.1:0", "--lease", "60s")
-    supervisor = spawn_worker(APP, *options, NOTIFY_SOCKET=ear.name)
-    ready = await asyncio.to_thread(ear.until, "READY=1")
+    supervisor = spawn_worker(APP, *options, NOTIFY_SOCKET=receiver.name)
+    ready = await asyncio.to_thread(receiver.until, "READY=1")
     assert ready == "READY=1\nSTATUS=supervising 2 workers"
 
     def alive() -> list[int]:
@@ -137,7 +137,7 @@ async def test_of_several_processes_the_supervisor_speaks_and_a_drained_one_stay
     assert alive() == [second]
     assert await hw.workers.drain(first) is False, "it has gone"
     supervisor.send(signal.SIGTERM)
-    stopping = await asyncio.to_thread(ear.until, "STOPPING=1")
+    stopping = await asyncio.to_thread(receiver.until, "STOPPING=1")
     assert stopping == "STOPPING=1\nSTATUS=draining 1 workers"
     assert supervisor.wait() == 0
-    assert not [words for words in ear.heard if "serving" in words]
+    assert not [words for words in receiver.heard if "serving" in words]

@@ -48,7 +48,7 @@ class Line:
         return job.id
 
     def admit(self) -> None:
-        """As an admitter does that was told, or looks at every line."""
+        """Admit as an admitter does that was notified, or that scans every line."""
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys([KEY]))
             self.store.run(jobs.unadmit([KEY], self.store.now))

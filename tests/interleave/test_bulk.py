@@ -52,7 +52,7 @@ def _states(store: Store, ids: list[str]) -> Counter[str]:
 
 
 def _agrees(store: Store, states: Counter[str]) -> None:
-    """What is told of the queues is what is there."""
+    """The counts of the queues are those of their rows."""
     told = Counter[str]()
     for queue in store.run(inspect.metrics(None, store.now)):
         for state in ("ready", "running", "blocked", "succeeded", "cancelled"):

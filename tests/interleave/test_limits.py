@@ -105,7 +105,7 @@ def _alone(statement: Callable[[], Statement[Any]]) -> list[Step]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ENDS)
-def test_of_two_who_claim_under_a_limit_of_one_one_gets_a_job(
+def test_of_two_claims_under_a_limit_of_one_one_gets_a_job(
     store: Store, every: Every, kind: ControlKind, end: str
 ) -> None:
     limited = Limited(store, kind)
@@ -134,7 +134,7 @@ def test_of_two_who_claim_under_a_limit_of_one_one_gets_a_job(
     assert every.order(setup, after, within) == 20  # nobody ever waits
 
 
-def test_three_who_claim_get_no_more_than_the_limit_together(store: Store, every: Every) -> None:
+def test_three_claims_get_no_more_than_the_limit_together(store: Store, every: Every) -> None:
     limited = Limited(store, "task")
 
     def setup() -> list[list[Step]]:
@@ -190,7 +190,7 @@ def test_who_claims_as_a_limit_is_lowered_keeps_to_what_is_said(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_is_claimed_as_the_first_limit_is_set_counts_from_the_next_sweep_on(
+def test_a_job_claimed_as_the_first_limit_is_set_counts_from_the_next_sweep_on(
     store: Store, every: Every, kind: ControlKind
 ) -> None:
     """The one does not see the other. The sweep comes along every few seconds."""
@@ -225,7 +225,7 @@ def _stopped(limited: Limited) -> Step:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "key"])
-def test_nothing_is_claimed_behind_a_pause(store: Store, every: Every, kind: ControlKind) -> None:
+def test_nothing_is_claimed_after_a_pause(store: Store, every: Every, kind: ControlKind) -> None:
     name = {"queue": "q", "task": TASK, "key": "k"}[kind]
     limited = Limited(store, "queue")
 
@@ -235,7 +235,7 @@ def test_nothing_is_claimed_behind_a_pause(store: Store, every: Every, kind: Con
         assert store.admit("k") == 1
         pause = _alone(
             lambda: controls.pause(
-                store.target, kind, name, by="ada", reason=None, until=None, now=store.now
+                store.target, kind, name, actor="ada", reason=None, until=None, now=store.now
             )
         )
         return [pause, [begin, _stopped(limited), commit]]
@@ -281,7 +281,7 @@ def test_a_lost_worker_s_room_is_taken_once(store: Store, every: Every) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ENDS)
-def test_a_token_is_spent_by_who_starts_and_by_nobody_else(
+def test_a_token_is_spent_by_a_start_and_by_nothing_else(
     store: Store, every: Every, kind: ControlKind, end: str
 ) -> None:
     limited = Limited(store, kind)

@@ -18,7 +18,7 @@ from tests.interleave.line import Line
 from tests.store.store import Store, ask, shares
 
 
-def test_two_who_finish_hand_on_both_their_rooms(store: Store, every: Every) -> None:
+def test_two_finishes_at_once_admit_under_both_keys(store: Store, every: Every) -> None:
     line = Line(store, limit=2)
 
     def setup() -> list[list[Step]]:
@@ -32,9 +32,7 @@ def test_two_who_finish_hand_on_both_their_rooms(store: Store, every: Every) -> 
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_room_is_given_once_by_who_finishes_and_by_who_looks(
-    store: Store, every: Every, limit: int
-) -> None:
+def test_a_finish_and_a_scan_at_once_give_room_once(store: Store, every: Every, limit: int) -> None:
     """No scan is needed: the session that frees the room admits the next job."""
     line = Line(store, limit=limit)
 
@@ -49,9 +47,7 @@ def test_room_is_given_once_by_who_finishes_and_by_who_looks(
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_two_who_look_at_once_let_in_no_more_than_one_would(
-    store: Store, every: Every, limit: int
-) -> None:
+def test_two_scans_at_once_admit_no_more_than_one(store: Store, every: Every, limit: int) -> None:
     line = Line(store, limit=limit)
 
     def setup() -> list[list[Step]]:
@@ -79,7 +75,7 @@ def test_room_that_is_left_and_room_that_is_freed_are_each_given_once(
     every.order(setup, after, line.within_the_limit)
 
 
-def test_who_joins_late_is_let_in_by_the_look_that_its_commit_asks_for(
+def test_a_job_that_joins_late_is_admitted_by_the_scan_that_its_commit_asks_for(
     store: Store, every: Every
 ) -> None:
     line = Line(store, limit=2)
@@ -145,7 +141,7 @@ def test_a_lost_holder_is_settled_or_rescued_and_its_room_given_once(
 
 
 def test_a_cancelled_holder_frees_its_room_once(store: Store, every: Every) -> None:
-    """It was let in and not claimed yet, while a look is under way."""
+    """It was admitted and not claimed yet, while a scan is under way."""
     line = Line(store, limit=2)
 
     def setup() -> list[list[Step]]:
@@ -154,7 +150,7 @@ def test_a_cancelled_holder_frees_its_room_once(store: Store, every: Every) -> N
         return [line.cancels(holder), line.settles(line.running[0])]
 
     def after(_: object) -> None:
-        line.admit()  # 'room' was rung
+        line.admit()  # 'room' was notified
         assert line.holding == line.blocked[1:]
 
     every.order(setup, after, line.within_the_limit)
@@ -181,7 +177,7 @@ def _first_expires(line: Line) -> list[Step]:
 @pytest.mark.parametrize(
     "change", [_first_is_cancelled, _first_expires, _first_is_edited, _first_is_edited_in_vain]
 )
-def test_nobody_passes_the_first_of_an_ordered_line_while_it_is_changed(
+def test_no_job_overtakes_the_first_of_an_ordered_line_while_it_is_changed(
     store: Store, every: Every, change: Callable[[Line], list[Step]]
 ) -> None:
     line = Line(store, ordered=True)
@@ -207,7 +203,7 @@ def test_nobody_passes_the_first_of_an_ordered_line_while_it_is_changed(
 def test_who_takes_the_first_out_of_an_ordered_line_rings_for_the_next(
     store: Store, every: Every, change: Callable[[Line], list[Step]]
 ) -> None:
-    """The room may have been freed while the first could be neither let in nor passed."""
+    """The room may have been freed while the first could be neither admitted nor overtaken."""
     line = Line(store, ordered=True)
     with store.listening() as heard:
 
@@ -222,7 +218,7 @@ def test_who_takes_the_first_out_of_an_ordered_line_rings_for_the_next(
         every.order(setup, after, line.within_the_limit)
 
 
-def test_a_claim_in_the_same_transaction_takes_what_was_let_in(store: Store, every: Every) -> None:
+def test_a_claim_in_the_same_transaction_takes_admitted_jobs(store: Store, every: Every) -> None:
     """Two workers settle and claim, as the engine does, all in one commit each."""
     line = Line(store, limit=2)
     workers: list[int] = []

@@ -84,7 +84,7 @@ def _occurrences(store: Store) -> list[str]:
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("firers", [2, 3])
-def test_of_those_who_fire_at_once_one_makes_the_job(
+def test_of_several_firings_at_once_one_makes_the_job(
     store: Store, every: Every, firers: int, end: str
 ) -> None:
     def setup() -> list[list[Step]]:
@@ -148,7 +148,7 @@ def test_what_is_put_while_it_is_fired_loses_and_repeats_nothing(
 def test_who_fires_what_is_paused_or_removed_makes_nothing(store: Store, every: Every) -> None:
     def setup() -> list[list[Step]]:
         row = _make(store)
-        pause = schedules.pause("minutely", by="ada", reason=None, now=store.now)
+        pause = schedules.pause("minutely", actor="ada", reason=None, now=store.now)
         return [
             _alone(lambda: pause),
             _fires(store, row),

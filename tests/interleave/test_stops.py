@@ -100,7 +100,7 @@ def test_r3_progress_of_a_batch_and_the_end_of_the_batch(store: Store, every: Ev
 def test_r9_two_workers_settle_and_mark_what_runs_under_a_new_limit(
     store: Store, every: Every, kind: Kind, whose: str
 ) -> None:
-    """In one transaction each, as the exchange does."""
+    """In one transaction each, as the job loop does."""
     claims: list[Claim] = []
 
     def setup() -> list[list[Step]]:
@@ -156,7 +156,7 @@ def test_a_job_that_is_cancelled_while_it_goes_on_ends_as_cancelled(
         )
         (state,) = store.states(ids[0])
         if state == "running":
-            # Its worker reads the request, or hears of it when it settles.
+            # Its worker reads the request, or learns of it when it settles.
             (row,) = store.rows("select claim from job")
             current = next(iter(claimed), None) or a_claim(ids[0], row["claim"])
             assert store.run(jobs.held([current])) == {ids[0]: True}
@@ -170,7 +170,7 @@ def test_a_job_that_is_cancelled_while_it_goes_on_ends_as_cancelled(
     assert every.order(setup, after) == 90
 
 
-def test_two_who_cancel_the_same_jobs_in_two_orders(store: Store, every: Every) -> None:
+def test_two_cancels_of_the_same_jobs_in_two_orders(store: Store, every: Every) -> None:
     ids: list[str] = []
 
     def setup() -> list[list[Step]]:

@@ -73,7 +73,7 @@ class Rated:
 
 @pytest.mark.parametrize("burst", [1, 2])
 @pytest.mark.parametrize("end", ENDS)
-def test_two_who_admit_keep_each_token_for_one(
+def test_two_admissions_keep_each_token_for_one(
     store: Store, every: Every, burst: int, end: str
 ) -> None:
     rated = Rated(store)
@@ -86,7 +86,7 @@ def test_two_who_admit_keep_each_token_for_one(
         assert rated.ready <= burst
 
     def after(_: object) -> None:
-        assert rated.ready == burst, "the one who stays found what the other left"
+        assert rated.ready == burst, "the remaining session found what the other left"
         store.advance(100)
         assert store.admit(KEY) == 0
 
@@ -97,7 +97,7 @@ def test_two_who_admit_keep_each_token_for_one(
 def test_who_claims_while_another_admits_takes_one_token(
     store: Store, every: Every, end: str
 ) -> None:
-    """To those who admit a job is ready, and its token kept, until its start is there to be seen."""
+    """For other admissions a job is ready, and its token kept, until its start is committed."""
     rated = Rated(store)
 
     def setup() -> list[list[Step]]:
@@ -117,7 +117,7 @@ def test_who_claims_while_another_admits_takes_one_token(
     every.order(setup, after, within)
 
 
-def test_two_who_claim_take_a_token_each(store: Store, every: Every) -> None:
+def test_two_claims_take_a_token_each(store: Store, every: Every) -> None:
     rated = Rated(store)
 
     def setup() -> list[list[Step]]:
@@ -137,7 +137,7 @@ def test_two_who_claim_take_a_token_each(store: Store, every: Every) -> None:
 
 
 @pytest.mark.parametrize("kind", ["retry", "release", "succeed"])
-def test_who_runs_again_takes_another_token_and_who_has_not_run_gives_its_own_back(
+def test_a_job_that_runs_again_takes_another_token_and_one_that_has_not_run_gives_its_own_back(
     store: Store, every: Every, kind: Any
 ) -> None:
     """While someone else looks at the line."""

@@ -132,7 +132,7 @@ def test_a_replacement_meets_its_job_before_the_claim_or_is_a_job_of_its_own(
         (_, _), (claimed, _) = answers
         runs = [codec.decode(claim.input)["n"] for claim in claimed]
         waits = [row["input"]["n"] for row in store.rows("select input from job where state = 'r'")]
-        # Locked by the one, the job is passed by the other: its worker is told, and asks again.
+        # The one has locked the job, and the other skips it: its worker is notified, and asks again.
         wanted = {"commit": (["new"], ["old", "new"]), "rollback": (["old"],)}[end]
         assert sorted(runs + waits, reverse=True) in wanted
 
@@ -140,7 +140,7 @@ def test_a_replacement_meets_its_job_before_the_claim_or_is_a_job_of_its_own(
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_job_is_there_for_whoever_skipped_and_the_key_is_free_behind_its_end(
+def test_a_job_is_there_after_a_skip_and_the_key_is_free_after_its_end(
     store: Store, every: Every, end: str
 ) -> None:
     old: list[Any] = []

@@ -55,7 +55,7 @@ async def test_as_many_as_the_limit_do_run_at_once(hw: Headway, start) -> None:
 async def test_a_long_line_holds_up_nobody_else(
     hw: Headway, start, db: psycopg.Connection[Any]
 ) -> None:
-    """What waits for room is not ready: the claim never looks at it."""
+    """A job that waits for room is not ready: the claim never reads it."""
     gate = asyncio.Event()
 
     @hw.task(concurrency_key=lambda key: key)

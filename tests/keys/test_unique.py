@@ -1,4 +1,4 @@
-"""Unique keys, as an app meets them: who has the key, what a second call comes to, when it is free."""
+"""Unique keys in an app: the holder of a key, the result of a second call, the end of the hold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_second_job_of_the_same_key_is_the_first(hw: Headway) -> None:
     assert (await work.enqueue(1)).created, "the key was free when the job had ended"
 
 
-async def test_reject_says_who_has_the_key(hw: Headway) -> None:
+async def test_reject_names_the_holder_of_the_key(hw: Headway) -> None:
     @hw.task(unique=Unique("one", policy="reject"))
     async def work() -> None: ...
 

@@ -1,4 +1,4 @@
-"""What handlers told: who ran, in which order, and how many of a key at once."""
+"""The reports of handlers: which jobs ran, in which order, and how many of a key at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Told:
     """A table that handlers write to on connections of their own, so that it shows what really ran."""
 
     def __init__(self, db: psycopg.Connection[Any] | None, dsn: str) -> None:
-        """`db` is for those who read."""
+        """`db` is for readers."""
         self._db = db
         self._dsn = dsn
 
@@ -38,7 +38,7 @@ class Told:
             return await found.fetchone() is not None
 
     def began(self, key: str | None = None) -> list[int]:
-        """Who began, in their order, each as often as it did."""
+        """Return the jobs that began, in their order, each as often as it did."""
         query = """select n from telling.told where what = 'began' and key = coalesce(%s, key)
                    order by place"""
         return [n for (n,) in self._rows(query, [key])]

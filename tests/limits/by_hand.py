@@ -36,7 +36,7 @@ def alone(task: str = TASK, queue: str = "q", priority: int = 0) -> Asked:
 
 
 def declare(store: Store, limit: Limit | None) -> int:
-    """What a worker says whose code has this limit; how much of it was news."""
+    """Declare this limit as a worker does. Return how much of it was new."""
     with store.conn.transaction():
         news = store.run(controls.declare(store.target, definitions(limit)))
         store.run(controls.mark_limited())

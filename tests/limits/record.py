@@ -72,7 +72,7 @@ class Start(NamedTuple):
 
 
 class Record:
-    """What was started and ended under the test's schema."""
+    """Jobs that started and ended under the test's schema."""
 
     def __init__(self, db: psycopg.Connection[Any], schema: str) -> None:
         self._db, self._schema = db, schema
@@ -102,7 +102,7 @@ class Record:
         return age
 
     def passed_by(self, job_id: UUID) -> int:
-        """How many others were started between a job's being let in and its own start."""
+        """Return how many other jobs started between a job's admission and its own start."""
         query = "select s.place - l.after - 1 from started s join let_in l using (id) where id = %s"
         ((count,),) = self._db.execute(query, [job_id]).fetchall()
         return count

@@ -1,4 +1,4 @@
-"""Fairness: in the order of starts, nobody who waits is passed by more than may run at once."""
+"""Fairness: in the order of starts, a waiting job is overtaken by at most as many as may run at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_tenant_with_thousands_does_not_hold_up_one_with_a_single_job(
     small = await work.enqueue_many({"tenant": f"small {n}"} for n in range(5))
     for job in small:
         await job.result(timeout=60)
-    # Before it run what was let in before it, and what was being started at that moment.
+    # Jobs that were admitted before it run before it, and those that were starting at that moment.
     assert max(record.passed_by(job.id) for job in small) <= each + len(small) + slots
     assert len(record.starts("work/large")) < 5_000
     await hw.queues.purge("default")
@@ -134,7 +134,7 @@ async def test_keys_with_a_rate_take_turns_as_well(
     assert jobs["work/b"] < jobs["work/a"], "a short line ends before a long one"
 
 
-async def test_a_task_with_a_limit_has_its_turn_beside_those_without(
+async def test_a_task_with_a_limit_has_its_turn_among_those_without(
     hw: Headway, record: Record
 ) -> None:
     """In one lane. It once waited until nothing else was left."""

@@ -20,7 +20,7 @@ def _waits(worker: Worker) -> bool:
     return bool(planner.limits.held) and not planner.scans.scan_due
 
 
-async def test_what_waits_behind_a_full_limit_is_not_forgotten_by_a_look(
+async def test_a_scan_does_not_forget_jobs_under_a_full_limit(
     hw: Headway, start: Start, record: Record
 ) -> None:
     """A look reads every line from its start. One that got nothing for want of room was once taken for
@@ -66,7 +66,7 @@ async def test_the_same_goes_for_a_queue_with_lanes(
     assert record.over() == []
 
 
-async def test_a_full_limit_makes_nobody_spin(hw: Headway, start: Start, record: Record) -> None:
+async def test_a_full_limit_makes_no_worker_spin(hw: Headway, start: Start, record: Record) -> None:
     """Two workers find no room. While one of them serves another queue, the one with nothing to do asks
     for nothing."""
     gate = asyncio.Event()
@@ -99,7 +99,7 @@ async def test_a_full_limit_makes_nobody_spin(hw: Headway, start: Start, record:
 async def test_room_freed_in_one_worker_is_used_by_another(
     hw: Headway, start: Start, record: Record
 ) -> None:
-    """The one who frees it cannot: it has no slot, or no such task. It says so."""
+    """The worker that frees it cannot: it has no slot, or no such task. It notifies the others."""
     first, second = asyncio.Event(), asyncio.Event()
 
     @hw.task(queue="a", limit=Limit(concurrency=1))

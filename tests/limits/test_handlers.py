@@ -136,7 +136,7 @@ async def test_a_batch_has_as_many_as_the_limit_lets_run(
 async def test_a_worker_that_stops_gives_its_room_to_the_others(
     hw: Headway, start: Start, record: Record
 ) -> None:
-    """What had not ended in the grace goes back, and frees what it held."""
+    """A job that did not end within the grace goes back, and frees its room."""
     gate = asyncio.Event()
 
     @hw.task(limit=Limit(concurrency=2))
@@ -154,7 +154,7 @@ async def test_a_worker_that_stops_gives_its_room_to_the_others(
     assert record.over() == []
 
 
-async def test_a_consumer_in_sql_counts_beside_the_workers(
+async def test_a_consumer_in_sql_counts_as_workers_do(
     hw: Headway, start: Start, record: Record, hand: Hand
 ) -> None:
     """While its transaction is open nobody else has the limit. They do their other work."""

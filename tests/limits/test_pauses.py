@@ -162,7 +162,7 @@ async def test_what_runs_goes_on_and_nothing_follows_it(
     await eventually(lambda: record.left() == 0)
 
 
-async def test_a_pause_is_seen_by_all_who_look(hw: Headway) -> None:
+async def test_a_pause_is_shown_everywhere(hw: Headway) -> None:
     await hw.queues.pause("mail", reason="provider down", actor="ada", until="1h")
     await hw.queues.limit("mail", concurrency=3, rate="90/min", actor="bob")
     (row,) = await hw.controls.list()

@@ -1,6 +1,6 @@
 """Limits of every kind across four processes that are killed and replaced: never over, never stuck below.
 
-What ran is read from the record that the database made in the claims' own transactions.
+The runs are read from the record that the database made in the claims' own transactions.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def test_rates_of_keys_hold_across_processes_that_are_killed(
     await hw.tasks["rated"].enqueue_many({"key": key, "n": n} for n in range(40) for key in keys)
     jobs = 40 * len(keys)
     fleet = [spawn() for _ in range(3)]
-    # Nothing ends before the gate is open: all who are killed until then are lost in the middle of it.
+    # Nothing ends before the gate is open: all workers killed until then are lost in the middle of it.
     for begun in (5, 12):
         await eventually(lambda begun=begun: len(record.starts()) > begun)
         await _replace_one_that_works(fleet, record, spawn)

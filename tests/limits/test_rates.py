@@ -18,7 +18,7 @@ Start = Callable[..., Running]
 
 
 def round_trips(worker: Worker) -> int:
-    """What this worker has asked of the database about jobs."""
+    """The statements about jobs that this worker has sent."""
     return worker._job_loop.connection.round_trips  # pyright: ignore[reportPrivateUsage]
 
 
@@ -69,7 +69,7 @@ async def test_each_key_starts_at_its_own_rate(
 async def test_a_key_starts_no_more_than_its_rate_after_it_was_held_up(
     hw: Headway, start: Start, record: Record, db: psycopg.Connection[Any], held_up: str
 ) -> None:
-    """What could not start meanwhile has taken no token: it does not start all at once."""
+    """Jobs that could not start meanwhile took no token: they do not start all at once."""
     gate = asyncio.Event()
 
     @hw.task(queue="q", priority=1)
@@ -87,7 +87,7 @@ async def test_a_key_starts_no_more_than_its_rate_after_it_was_held_up(
         await eventually(lambda: record.running() == 1)
     await work.enqueue_many([{}] * 12)
     await eventually(lambda: len(record.let_in("work/k")) == 2)
-    # By now as many tokens were earned as there are jobs, had they been taken by who was let in.
+    # By now as many tokens were earned as there are jobs, had the admitted jobs taken them.
     await eventually(lambda: record.age_of_let_in("work/k") > 12 / 20)
     assert len(record.let_in("work/k")) == 2
     if held_up == "by a pause":
@@ -178,7 +178,7 @@ async def test_run_until_idle_does_not_wait_for_tokens(hw: Headway) -> None:
 async def test_a_rate_holds_though_producers_are_deployed_before_workers(
     hw: Headway, start: Start, record: Record, dsn: str, schema: str
 ) -> None:
-    """Workers of the code before are alive, and would let in what they know no limit of."""
+    """Workers of the previous code are alive, and would admit jobs whose limit they do not know."""
 
     @hw.task
     async def other() -> None: ...

@@ -1,4 +1,4 @@
-"""What a queue is said to hold, and what is said to have become of its jobs."""
+"""The metrics of a queue: its live jobs, and how its jobs ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in under a concurrency key, and who gives way: admit.sql and unadmit.sql on the model."""
+"""admit.sql and unadmit.sql on the model: which jobs get room under a key, and which give it back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.model.job import Job
 from tests.model.model import Model
 
 
-def give_way(model: Model, keys: Iterable[str]) -> int:
-    """Who is ready, and cannot run, gives its room to those of its key who can."""
+def unadmit(model: Model, keys: Iterable[str]) -> int:
+    """A ready job that cannot run gives its room to the jobs of its key that can."""
     back = [
         job
         for job in model.all(State.READY)
@@ -25,7 +25,7 @@ def give_way(model: Model, keys: Iterable[str]) -> int:
 
 
 def admit(model: Model, keys: Iterable[str]) -> int:
-    """How many were let in."""
+    """Return how many were admitted."""
     return sum(_admit(model, key) for key in set(keys))
 
 
@@ -51,7 +51,7 @@ def _shut(model: Model, job: Job) -> bool:
 
 
 def _able(model: Model, key: str) -> list[Job]:
-    """Who waits for room under a key and could run, in order; an ordered line waits as it stands."""
+    """Return the jobs that wait under a key and could run, in order. An ordered line keeps its order."""
     line = [job for job in model.all(State.BLOCKED) if job.line.key == key]
     able = [job for job in line if job.line.ordered or not _shut(model, job)]
     return sorted(able, key=lambda job: job.place)

@@ -1,4 +1,4 @@
-"""What pauses and limits promise, checked from what the database says. The model has no part in it.
+"""The promises of pauses and limits, checked against the database. The model has no part in it.
 
 A limit that is lowered stops nobody, so what is checked is that nothing grows beyond what is said now.
 """
@@ -20,7 +20,7 @@ _FREES_ROOM = {"cancel", "expire", "purge", "rescue"}
 
 
 class _Numbers(NamedTuple):
-    """What is said of those under a limit or key. `most` is none for any number."""
+    """The jobs under a limit or key. `most` is None for any number."""
 
     most: int | None
     rate: float | None = None
@@ -51,13 +51,13 @@ class Bounds:
         if command == "admit":
             self.let_in(seen, now)
         if command in _FREES_ROOM:
-            self.rung(before, seen, command, heard)
+            self.check_hints(before, seen, command, heard)
         if _said(before, now) != _said(seen, now) and command not in ("claim", "settle"):
             assert "control" in heard, f"{command} changed what is said, and told nobody"
         self.before = seen
 
     def paused(self, before: Snapshot, seen: Snapshot, now: datetime) -> None:
-        """Nothing is claimed, or let in, of what is paused."""
+        """No paused job is claimed or admitted."""
         for job_id, row in seen.live.items():
             old = before.live.get(job_id)
             names = [("queue", row["queue"]), ("task", handler(row)), ("task", row["task"])]
@@ -66,8 +66,10 @@ class Bounds:
                 stopped = [name for name in names if seen.paused(*name, now)]
                 assert not stopped, f"it was claimed while {stopped} were paused"
             if row["state"] is State.READY and old and old["state"] is State.BLOCKED:
-                assert not seen.paused(*names[-1], now), "it was let in under a key that is paused"
-                assert row["ordered"] or not seen.shut(row, now), "it was let in and cannot run"
+                assert not seen.paused(*names[-1], now), (
+                    "it was admitted under a key that is paused"
+                )
+                assert row["ordered"] or not seen.shut(row, now), "it was admitted and cannot run"
 
     def running(self, before: Snapshot, seen: Snapshot) -> None:
         """Never more under a queue or task than its limit; all that run count."""
@@ -112,12 +114,12 @@ class Bounds:
         for row in seen.live.values():
             numbers = _numbers(seen, row)
             if numbers.rate and numbers.burst:
-                # What was ready when the rate was set, or its burst lowered, is beyond it until it runs.
+                # Jobs that were ready when the rate was set, or lowered, exceed it until they run.
                 beyond = [_beyond(numbers, row["key"], then, now) for then in (before, seen)]
                 assert beyond[1] <= max(0, beyond[0]) + _SLACK, "ready without a token"
 
     def let_in(self, seen: Snapshot, now: datetime) -> None:
-        """After a look at every line nobody waits who could run."""
+        """After a scan of every line no job waits that could run."""
         for key, line in seen.lines().items():
             able = [row for row in line if row["ordered"] or not seen.shut(row, now)]
             if not able:
@@ -128,7 +130,9 @@ class Bounds:
                 room &= _beyond(numbers, key, seen, now) + 1 <= _SLACK
             assert not room or seen.paused("key", key, now), "I9: there was room, and one waits"
 
-    def rung(self, before: Snapshot, seen: Snapshot, command: str, heard: Collection[str]) -> None:
+    def check_hints(
+        self, before: Snapshot, seen: Snapshot, command: str, heard: Collection[str]
+    ) -> None:
         """A session that frees room notifies those that wait for it."""
         for key in seen.lines():
             if seen.holding(key) < before.holding(key):
@@ -164,7 +168,7 @@ def _said(seen: Snapshot, now: datetime) -> dict[tuple[str, str], Row]:
 
 
 def _beyond(numbers: _Numbers, key: str, seen: Snapshot, now: datetime) -> float:
-    """By how much those who are ready, and the tokens that starts have taken, exceed a burst."""
+    """Return by how much ready jobs, and the tokens that starts have taken, exceed a burst."""
     assert numbers.rate
     assert numbers.burst
     debt = max(0.0, (seen.spent.get(key, now) - now).total_seconds()) * numbers.rate

@@ -1,4 +1,4 @@
-"""A schema for the model; and what differed is said of comparisons that are not in test files, too."""
+"""A schema for the model. Comparisons outside of test files also show their differences."""
 
 from __future__ import annotations
 

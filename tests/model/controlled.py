@@ -1,4 +1,4 @@
-"""What people and the code say while the fleet works: pauses, limits, purges; and the fleet's sweeps."""
+"""Commands of people and the code while the fleet works: pauses, limits, purges; and the sweeps."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Controlled(Machine):
         since = self.pair.run(
             "pause",
             controls.pause(
-                self.target, kind, name[1], by="ada", reason=None, until=lasting, now=self.now
+                self.target, kind, name[1], actor="ada", reason=None, until=lasting, now=self.now
             ),
         )
         assert since <= self.now
@@ -189,12 +189,12 @@ class Controlled(Machine):
 
     @rule(queue=st.sampled_from(QUEUES))
     def transfer(self, queue: str) -> None:
-        """What waits in a queue goes to the other one."""
+        """Waiting jobs of a queue go to the other one."""
         (to,) = (other for other in QUEUES if other != queue)
-        parked = self.model.parked(queue)
+        waiting = self.model.waiting_in(queue)
         change = bulk.transfer(self.target, queue, to, None, self.now)
         assert self._play("transfer", change) == self.model.transfer(queue, to)
-        self.pair.adopt_order([job for job in parked if job.state is State.READY])
+        self.pair.adopt_order([job for job in waiting if job.state is State.READY])
 
     def _play(self, command: str, change: bulk.Change) -> int:
         script = bulk.throughout(change)
@@ -213,10 +213,10 @@ class Controlled(Machine):
         self.pair.run("tally", counts.tally(most, self.now))
 
     @rule()
-    def forget(self) -> None:
+    def clean_up(self) -> None:
         """Buckets that are full say nothing, and there was nobody who ran under a limit and did not
         count: who claims and who sets one do not meet here."""
-        self.pair.forget()
+        self.pair.clean_up()
         assert self.pair.run("mark", controls.mark_limited()) == 0
 
 

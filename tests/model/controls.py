@@ -1,4 +1,4 @@
-"""What people and the code say of queues, tasks and keys, in plain Python: pauses, limits and tokens."""
+"""The controls of queues, tasks and keys in plain Python: pauses, limits and tokens."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Controls:
             self._drop_bare(name)
         return was
 
-    def forget(self, now: datetime) -> None:
+    def clean_up(self, now: datetime) -> None:
         """Pauses that are over, of what nothing else is said."""
         for name, row in list(self.rows.items()):
             if row.paused and not self.paused(name, now):
@@ -179,7 +179,7 @@ class Controls:
     # -- each key of a handler ----------------------------------------------------------------------
 
     def key_room(self, key: str, handler: str, held: int, ready: int, now: datetime) -> int:
-        """How many more may be let in. A token is kept for each who is ready."""
+        """Return how many more may be admitted. A token is kept for each ready job."""
         row = self.rows.get(("keys", handler), Control())
         most = UNLIMITED if row.numbers.concurrency is None else row.numbers.concurrency
         room = min(most - held, TURN - ready)

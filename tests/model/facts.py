@@ -1,4 +1,4 @@
-"""What is compared: rows of the database and values of the model, each as the same plain tuples."""
+"""The compared facts: rows of the database and values of the model, as the same plain tuples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compare(seen: Snapshot, model: Model, now: datetime) -> None:
 
 
 def measured(store: Store) -> dict[str, tuple[Any, ...]]:
-    """What is told of each queue: its live jobs, since when the oldest is ready, and the ends."""
+    """Return the metrics of each queue: its live jobs, since when the oldest is ready, and the ends."""
     return {
         queue.name: (
             (queue.ready, queue.scheduled, queue.blocked, queue.running),

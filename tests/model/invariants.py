@@ -57,7 +57,7 @@ class Snapshot:
         )
 
     def running(self, kind: str, name: str) -> int:
-        """How many jobs of a queue or a handler run, whatever is said of them."""
+        """Return how many jobs of a queue or a handler run, whatever their settings are."""
         rows = [row for row in self.live.values() if row["state"] is State.RUNNING]
         return sum((row["queue"] if kind == "queue" else handler(row)) == name for row in rows)
 
@@ -96,7 +96,7 @@ def handler(row: Row) -> str:
 
 
 def _spent(controls: list[Row], buckets: list[Row], starts: list[Row]) -> dict[str, datetime]:
-    """What was added up, and one start after another that was not yet."""
+    """Return the sum in the bucket, with each start that it does not contain yet."""
     rates = {row["rated_in"]: row["rate"] for row in controls if row["kind"] == "keys"}
     found = {
         row["key"]: row["spent_until"]
@@ -144,7 +144,7 @@ class Invariants:
         self.unique(seen)
 
     def moved(self, claim: Claim, input_: bytes) -> None:
-        """A job went on to a step with this input, where its attempts are counted anew."""
+        """A job went on to a step with this input, where its attempts start from zero."""
         self.left(claim.id, claim.step)
         self.inputs[claim.id] = codec.decode(input_)
         self.life_began[claim.id] = claim.number
@@ -232,8 +232,8 @@ class Invariants:
             elif row["state"] in (State.READY, State.RUNNING):
                 assert row["holds"], "I9: it could run without room"
             else:
-                parked = row["state"] is State.SCHEDULED and row["ordered"]
-                assert parked or not row["holds"], "I9: it waits and keeps room from others"
+                keeps_room = row["state"] is State.SCHEDULED and row["ordered"]
+                assert keeps_room or not row["holds"], "I9: it waits and keeps room from others"
 
     def unique(self, seen: Snapshot) -> None:
         having = [

@@ -1,4 +1,4 @@
-"""What a fleet and its users may do, in any order."""
+"""The commands of a fleet and its users, in any order."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NOW = Retry(backoff="constant", base=0, jitter=0)
 
 LINES = (Line("one", 1), Line("two", 2), Line("three", 3), Line("in order", 1, ordered=True))
 TENANTS = (Line(f"{TASK}/x", 0), Line(f"{TASK}/y", 0))
-"""Keys of `Limit(key=...)`: how many may run at once, and start in a time, is said of all of them."""
+"""Keys of `Limit(key=...)`: all of them share one setting of concurrency and rate."""
 PACKED = Line(f"{TASK}/pack/x", 0)
 """The same, of a flow's step."""
 _UNIQUE = ("u1", "u2")
 
 
 def moved(step: str, delay: float, line: Line, queue: str = "a", priority: int = 0) -> Moved:
-    """What a flow's step comes to that goes on to another, or to itself."""
+    """Draw the outcome of a step that moves its flow to another step, or to itself."""
     line_of = {"key": line.key, "key_limit": line.limit, "ordered": line.ordered}
     return Moved(Advance(step, b'{"at": 1}', delay, queue, priority, 2, **line_of))
 
@@ -180,7 +180,7 @@ class Machine(RuleBasedStateMachine):
         behind: bool,
         knows: bool = True,
     ) -> Any:
-        """By a member of the fleet: one that was lost begins anew before it claims, or does not. One
+        """By a member of the fleet: a lost one registers again before it claims, or does not. One
         that has not heard of a limit takes nothing that is under it."""
         worker = self.fleet[member] if dead else self._living(member)
         places = sorted(job.seq or 0 for job in self.model.jobs.values())
@@ -202,7 +202,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.pair.current)
     @rule(data=st.data(), ends=st.lists(ends_of, min_size=1, max_size=4))
     def settle(self, data: st.DataObject, ends: list[End]) -> None:
-        """What was claimed last of some jobs, in one batch; others may have them by now."""
+        """Draw the newest claims of some jobs, as one batch. Others may have the jobs by now."""
         ids = sorted(self.pair.current)
         picked = data.draw(st.lists(st.sampled_from(ids), min_size=1, unique=True))
         claims = [self.pair.current[job_id] for job_id in picked]
@@ -281,7 +281,7 @@ class Machine(RuleBasedStateMachine):
         self.pair.edit(self.model.jobs[job_id], value)
 
     def _living(self, member: int) -> int:
-        """A process whose lease ran out begins anew; in place of one that died there is another."""
+        """A process whose lease ran out registers again. Another process replaces a dead one."""
         worker = self.fleet[member]
         if not self.model.alive(worker):
             was = None if worker in self.model.died else worker

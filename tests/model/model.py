@@ -1,4 +1,4 @@
-"""What the database should do, in plain Python: every move of core/state.py on a dictionary."""
+"""The database in plain Python: every move of core/state.py on a dictionary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.store.store import Asked
 LEASE = timedelta(seconds=30)
 MAX_CRASHES = 3
 DECLARED, DECLARED_ATTEMPTS = Lane("b", 5), 2
-"""What every handler is declared with."""
+"""The declaration of every handler."""
 _UNKEPT_FOR = timedelta(hours=1)
 _ENDS = {"succeed": State.SUCCEEDED, "fail": State.FAILED, "cancel": State.CANCELLED}
 _ROWS = {"succeed": "d", "advance": "n"}
@@ -68,7 +68,7 @@ class Model:
     # -- making -----------------------------------------------------------------------------------
 
     def enqueue(self, new: Sequence[Job], on_taken: str) -> dict[str, str]:
-        """Who has the unique keys of those that were not made; all or none are made."""
+        """Return the holders of the unique keys of jobs that were not made. All or none are made."""
         taken: dict[str, str] = {}
         holders = [self._holder(job) for job in new]
         same_key = len({job.unique for job in new}) < len(new) and new[0].unique is not None
@@ -215,7 +215,7 @@ class Model:
         job.attempt -= verdict.kind != "retry" or verdict.crashed
         if not returned:
             job.crashes = job.crashes + 1 if verdict.crashed else 0
-        # What is under the limit of each key joins its line again; not a return without a token.
+        # Jobs under the limit of each key join its line again, except for a return without a token.
         stays = verdict.delay == 0 and (job.line.limit != 0 or (returned and job.rate is None))
         job.holds &= job.line.ordered or stays
         if returned and job.rate is not None and job.line.key:
@@ -233,7 +233,7 @@ class Model:
     # -- the fleet --------------------------------------------------------------------------------
 
     def rescue(self) -> dict[str, tuple[str, bool]]:
-        """What became of each job of a lost worker, and whether its worker may have crashed.
+        """Return how each job of a lost worker ends, and whether its worker may have crashed.
 
         The longest back-off is assumed; the caller sets the row to it."""
         lost = [job for job in self.all(State.RUNNING) if not self.alive(job.worker)]
@@ -271,9 +271,9 @@ class Model:
             self._end(job, State.EXPIRED)
         return len(old)
 
-    def forget(self) -> None:
+    def clean_up(self) -> None:
         """Requests to stop jobs that have ended, and ids that were kept for a while."""
-        self.controls.forget(self.now)
+        self.controls.clean_up(self.now)
         self.asked -= {job_id for job_id in self.asked if self.jobs[job_id].state.finished}
         for job_id in [id_ for id_, at in self.unkept.items() if at <= self.now - _UNKEPT_FOR]:
             del self.unkept[job_id]
@@ -295,19 +295,19 @@ class Model:
         return sorted(job_id for job_id in self.asked if self.jobs[job_id].waits)
 
     def purge(self, queue: str) -> int:
-        gone = self.parked(queue)
+        gone = self.waiting_in(queue)
         for job in gone:
             self._end(job, State.CANCELLED, answers=False)
         return len(gone)
 
     def transfer(self, queue: str, to: str) -> int:
         """A ready job goes to the tail. The comparison gives it its new place."""
-        moved = self.parked(queue)
+        moved = self.waiting_in(queue)
         for job in moved:
             job.lane = Lane(to, job.lane.priority)
         return len(moved)
 
-    def parked(self, queue: str) -> list[Job]:
+    def waiting_in(self, queue: str) -> list[Job]:
         return [job for job in self.jobs.values() if job.waits and job.lane.queue == queue]
 
     def _end(self, job: Job, state: State, *, answers: bool = True) -> None:

@@ -31,9 +31,9 @@ from tests.model.model import DECLARED, DECLARED_ATTEMPTS, LEASE, Model, Taken
 from tests.store.store import Asked, Store, new_job, shares
 
 Heard = Callable[[], list[str]]
-"""What was notified since this was last asked."""
+"""The notifications since this was last called."""
 End = tuple[Outcome, Retry]
-"""What an attempt came to, and the policy that it is judged by."""
+"""The outcome of an attempt, and the policy that decides about it."""
 
 _PLACES = sql.SQL("select id::text, seq from {}")
 _PLACE = sql.SQL("update {} set seq = %s where id = %s")
@@ -186,7 +186,7 @@ class Pair:
 
     def settle(self, ends: list[tuple[Claim, End]], *, hand_on: bool = True) -> None:
         """As a worker does: decided from what the claim says, all in one transaction, and room is
-        handed on in it (where the handler's own transaction settles, it is not)."""
+        admitted in it (where the handler's own transaction settles, it is not)."""
         settled = [self._decided(claim, end) for claim, end in ends]
         before, admitted = self.store.everything(), 0
         with self.store.conn.transaction():
@@ -197,7 +197,7 @@ class Pair:
                 if (why := self.model.settle(one.claim.id, one.claim.number, one.verdict))
             }
             if hand_on:
-                # Who has just joined a line stands in it by a place that only the database knows yet.
+                # Only the database knows the place of a job that has just joined a line.
                 self._adopt_places(self.store.conn)
                 admitted = self._admit(_keys(settled))
                 assert admitted == admission.admit(self.model, _keys(settled))
@@ -270,13 +270,13 @@ class Pair:
     def admit(self, keys: Collection[str]) -> None:
         with self.store.conn.transaction():
             self.store.run(jobs.lock_keys(keys))
-            gave_way = self.store.run(jobs.unadmit(keys, self.store.now))
+            given_up = self.store.run(jobs.unadmit(keys, self.store.now))
             admitted = self._admit(keys)
-        assert gave_way == admission.give_way(self.model, keys)
+        assert given_up == admission.unadmit(self.model, keys)
         assert admitted == admission.admit(self.model, keys)
 
     def admit_all(self) -> None:
-        """What a look at every line comes to."""
+        """Return what a scan of every line finds."""
         lines = self.run("lines", jobs.lines("", 99, self.store.now))
         found = [line.key for line in lines if line.room]
         self.admit(found)
@@ -286,10 +286,10 @@ class Pair:
         self.store.run(jobs.lock_keys(keys))
         return self.store.run(jobs.admit(self.store.target, keys, self.store.now)).count
 
-    def forget(self) -> None:
-        self.run("forget", fleet.clean_up(self.store.now))
+    def clean_up(self) -> None:
+        self.run("clean_up", fleet.clean_up(self.store.now))
         before = set(self.model.unkept)
-        self.model.forget()
+        self.model.clean_up()
         self.always.forgotten |= before - self.model.unkept.keys()
 
     def edit(self, job: Job, value: int) -> None:

@@ -29,7 +29,7 @@ RETURNED: End = (Stopped("shutdown"), _NOW)
 
 
 class Hand:
-    """One command after another, and a look after each."""
+    """One command after another, and a scan after each."""
 
     def __init__(self, store: Store, heard: Heard) -> None:
         self.machine = Troubled(store, heard)
@@ -90,7 +90,7 @@ def test_a_pause_stops_its_own_until_it_ends(
 
 @pytest.mark.parametrize("line", [LINES[0], LINES[1], TENANTS[0]], ids=["one", "two", "tenant"])
 @pytest.mark.parametrize("name", [("queue", "a"), ("task", TASK)], ids=["queue", "task"])
-def test_who_is_let_in_and_paused_gives_way_to_who_is_not(
+def test_an_admitted_job_that_is_paused_gives_its_room_to_one_that_is_not(
     hand: Hand, line: Line, name: Any
 ) -> None:
     machine = hand.machine
@@ -115,7 +115,7 @@ def test_who_is_let_in_and_paused_gives_way_to_who_is_not(
     assert {state.label for state in hand.states(*shut, *able)} == {"succeeded"}
 
 
-def test_a_limit_holds_whoever_asks_and_is_changed_while_jobs_run(hand: Hand) -> None:
+def test_a_limit_holds_for_every_claim_and_is_changed_while_jobs_run(hand: Hand) -> None:
     machine = hand.machine
     hand.make(6)
     hand.then(machine.limit, ("queue", "a"), Limit(concurrency=2))
@@ -176,7 +176,7 @@ def test_a_retry_takes_another_token_of_its_key_and_a_return_gives_its_own_back(
     assert hand.states(one, two) == [State.BLOCKED, State.BLOCKED]
     assert hand.work() == []
     hand.wait(10.0)
-    assert hand.work() == [one], "who runs again is behind those who waited"
+    assert hand.work() == [one], "a job that runs again comes after those that waited"
 
 
 def test_each_key_of_a_handler_has_what_is_said_of_them(hand: Hand) -> None:
@@ -196,14 +196,14 @@ def test_a_queue_is_purged_and_transferred_and_all_of_it_is_counted(hand: Hand) 
     hand.make(2)
     hand.then(machine.admit_all)
     hand.then(machine.transfer, "a")
-    assert [job.id for job in hand.model.parked("b")][:2] == [held, waiting]
+    assert [job.id for job in hand.model.waiting_in("b")][:2] == [held, waiting]
     hand.make(1, LINES[0])
     hand.then(machine.purge, "b", TASK)
     hand.then(machine.tally, 1)
     assert hand.model.ends["b", State.CANCELLED] == 4
     assert len(hand.work(DONE)) == 1, "the room was free"
     hand.then(machine.tally, 1000)
-    hand.then(machine.forget)
+    hand.then(machine.clean_up)
 
 
 def test_a_job_that_left_a_key_with_a_rate_is_not_stuck_when_it_is_tried_again(hand: Hand) -> None:

@@ -29,7 +29,7 @@ _PHASES = (Phase.generate,) if _GIVEN is None else (Phase.generate, Phase.shrink
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if _EXAMPLES > 100 else 180)
+@pytest.mark.timeout(0 if _EXAMPLES > 100 else 900)
 def test_postgresql_and_the_model_agree_whatever_happens(store: Store, heard: Heard) -> None:
     """I1 to I9 hold after every command, and with them G2, G3, G6, G7 and G11."""
     run_state_machine_as_test(

@@ -1,4 +1,4 @@
-"""What goes wrong: lost workers, rows that somebody has locked, replies that were lost."""
+"""Faults: lost workers, rows that somebody has locked, replies that were lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Troubled(Controlled):
         self.rescue()
 
     def die(self, member: int) -> None:
-        """Its lease runs out, and its process does not begin anew."""
+        """Its lease runs out, and its process does not register again."""
         worker = self.fleet[member]
         lapse = "update worker set expires_at = %s where id = %s"
         self.pair.store.eyes.execute(lapse, (self.now, worker))
@@ -46,15 +46,15 @@ class Troubled(Controlled):
         target=Machine.claims,
         member=members,
         ends=st.lists(ends_of, min_size=1, max_size=5),
-        begins_anew=st.booleans(),
+        registers_again=st.booleans(),
     )
-    def stall(self, member: int, ends: list[End], begins_anew: bool) -> Any:
+    def stall(self, member: int, ends: list[End], registers_again: bool) -> Any:
         """A worker sleeps past its lease, another takes over, and the first wakes up and settles. It may
-        begin anew before its jobs are taken back: then none of them is a suspect."""
+        register again before its jobs are taken back: then none of them is a suspect."""
         mine = self._claim(member, 5)
         self.agree()
         self.die(member)
-        if begins_anew:
+        if registers_again:
             self.model.died.discard(self.fleet[member])
             self._living(member)
         self.agree()

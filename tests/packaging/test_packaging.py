@@ -62,6 +62,7 @@ def test_the_wheel_is_pure_and_holds_the_whole_package_and_nothing_else(built: B
     assert {name for name in names if name.startswith("headway/")} == _sources()
     assert {name.split("/")[0] for name in names} == {
         "headway",
+        "headway_pytest.py",  # the plugin, which pytest imports without the package
         f"headway-{__version__}.dist-info",
     }
 

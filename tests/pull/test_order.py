@@ -20,7 +20,7 @@ NUMBER = 12
 
 
 class Told:
-    """Who began what, in order, and whether two of one key were ever under way together."""
+    """Return the begun jobs in order, and whether two of one key were ever under way together."""
 
     def __init__(self) -> None:
         self.began: list[tuple[str, int, int]] = []

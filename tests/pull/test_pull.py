@@ -18,7 +18,7 @@ from tests.support import DEADLINE, eventually
 
 @pytest.fixture(params=[True, False], ids=["listening", "polling"])
 async def app(dsn: str, schema: str, request: pytest.FixtureRequest) -> AsyncIterator[Headway]:
-    """An app that hears of jobs, and one that does not."""
+    """An app that is notified of jobs, and one that is not."""
     app = Headway(dsn, schema=schema, notify=request.param)
     yield app
     await app.close()
@@ -147,7 +147,7 @@ async def test_what_lay_in_the_consumer_for_half_its_lease_is_extended_before_it
 
 
 def _claimed(pulled: Any) -> Any:
-    """What a consumer has claimed and not handed out."""
+    """Return the jobs that a consumer has claimed and not yielded."""
     return pulled.ag_frame.f_locals["claimed"]
 
 

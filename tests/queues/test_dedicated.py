@@ -15,7 +15,7 @@ from tests.support import DEADLINE, Running, eventually
 
 
 class Doors:
-    """Who is inside, by queue; they stay until the door of their queue is opened."""
+    """The jobs inside, by queue. They stay until the door of their queue is opened."""
 
     def __init__(self) -> None:
         self.inside = Counter[str]()

@@ -58,7 +58,7 @@ async def test_it_may_be_run_until_nothing_is_left_anywhere(hw: Headway, task, r
     assert sorted(ran) == [f"q{n}" for n in range(7)]
 
 
-async def test_named_queues_have_their_weight_beside_the_rest(hw: Headway, task, ran) -> None:
+async def test_named_queues_have_their_weight_among_the_rest(hw: Headway, task, ran) -> None:
     for queue in ("mail", "x", "y"):
         await task.using(queue=queue).enqueue_many([{"name": queue}] * 60)
     await hw.run_until_idle(queues={"mail": 4, "*": 1}, concurrency=6)
@@ -102,7 +102,7 @@ async def test_a_task_that_it_does_not_know_is_left_alone(hw: Headway, task, han
     assert hand.state(unknown) == "ready"
 
 
-async def test_who_asks_why_a_job_waits_is_not_told_that_nobody_serves_its_queue(
+async def test_explain_does_not_say_that_no_worker_serves_the_queue(
     hw: Headway, task, hand: Hand, start
 ) -> None:
     start(queues={"*": 1})

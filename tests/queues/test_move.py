@@ -1,4 +1,4 @@
-"""`hw.queues.move`: what waits in one queue waits in another, with all that is said of it."""
+"""`hw.queues.move`: waiting jobs of one queue wait in another, with everything that they had."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def test_a_running_job_is_not_touched_and_finishes(
     assert {(await job.status()).state for job in waiting} == {"cancelled"}
 
 
-async def test_who_awaits_a_result_is_told(hw: Headway, echo, hand: Hand) -> None:
+async def test_a_caller_that_awaits_a_result_is_notified(hw: Headway, echo, hand: Hand) -> None:
     jobs = await echo.enqueue_many({"n": n} for n in range(3))
     waiting = [asyncio.ensure_future(job.result(timeout=DEADLINE)) for job in jobs]
     await eventually(lambda: hand.value("select count(*) from awaited") == 3)
@@ -94,10 +94,10 @@ async def test_what_was_purged_is_kept_and_runs_when_it_is_retried(
     assert await job.result(timeout=DEADLINE) == 42
 
 
-async def test_room_under_a_key_goes_to_who_waits_for_it_elsewhere(
+async def test_room_under_a_key_goes_to_the_next_job_in_another_queue(
     hw: Headway, echo, hand: Hand, start: Callable[..., Running]
 ) -> None:
-    """With a poll of an hour, somebody said so. Nobody serves the queue of the one who has it."""
+    """The poll is an hour, so it was notified. No worker serves the queue of the holder."""
     await echo.using(concurrency_key="tenant").enqueue(1)
     hand.sweep()  # it has the room
     behind = await echo.using(concurrency_key="tenant", queue="elsewhere").enqueue(2)
@@ -105,7 +105,7 @@ async def test_room_under_a_key_goes_to_who_waits_for_it_elsewhere(
     await eventually(lambda: _listens(hand))
     other = echo.using(concurrency_key="another", queue="elsewhere")
     assert await (await other.enqueue(3)).result(timeout=DEADLINE) == 3
-    # It has the duty, and has looked at every line that it was told of: now it waits to be told.
+    # It is the leader, and has scanned every line that it was notified of: now it waits.
     admitter = running.worker._upkeep.maintenance.admitter  # pyright: ignore[reportPrivateUsage]
     await eventually(lambda: not admitter._scan_due)  # pyright: ignore[reportPrivateUsage]
     assert hand.state(behind.id) == "blocked"
@@ -118,13 +118,14 @@ def _listens(hand: Hand) -> bool:
     return bool(
         hand.rows(
             "select pid from pg_stat_activity where datname = current_database() "
-            "and application_name like 'headway worker%' and query = 'select pg_notify($1, $2)'"
+            "and application_name like 'headway worker%' "
+            "and query = 'select pg_catalog.pg_notify($1::text, $2::text)'"
         )
     )
 
 
 async def test_what_is_enqueued_meanwhile_stays(hw: Headway, echo, hand: Hand) -> None:
-    """Who makes jobs as fast as they are purged does not keep it going."""
+    """A producer that makes jobs as fast as they are purged does not keep it going."""
     await echo.enqueue_many({"n": n} for n in range(2_500))
     late = []
 

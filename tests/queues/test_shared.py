@@ -45,7 +45,7 @@ async def test_g12_starts_are_shared_by_weight_however_many_slots_there_are(
     assert len(ran) == 360
     share = ran.share(0, 160)  # until then there is a backlog in each
     for queue, weight in weights.items():
-        # What one claim brought starts together, so that the order within it says nothing.
+        # Jobs of one claim start together, so the order within it says nothing.
         assert share[queue] == pytest.approx(160 * weight / 8, abs=12), share
 
 

@@ -1,4 +1,4 @@
-"""The statements' own hand on each test's schema; workers come from the fixtures of the whole suite."""
+"""A `Store` on each test's schema. Workers come from the fixtures of the whole suite."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 """No server listens on port 1."""
 
 OURS = "datname = current_database() and pid <> pg_backend_pid() and application_name like %s"
-LISTENING = f"{OURS} and query like 'select pg_notify(%%'"
+LISTENING = f"{OURS} and query like 'select pg_catalog.pg_notify(%%'"
 """A listener's last statement was the proof that it hears itself."""
 
 

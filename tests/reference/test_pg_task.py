@@ -1,4 +1,4 @@
-"""What no other folder proves of pg_task's behaviours (P) and defects (PD)."""
+"""The behaviours (P) and defects (PD) of pg_task that no other folder proves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no other folder proves of pgmq's behaviours (Q) and defects (QD)."""
+"""The behaviours (Q) and defects (QD) of pgmq that no other folder proves."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_qd1_what_is_hidden_is_not_walked_by_a_claim(hand: Hand) -> None:
 def test_qd1_a_plan_that_was_made_for_an_empty_queue_does_not_walk_a_full_one(
     hand: Hand, dsn: str, schema: str
 ) -> None:
-    """pgmq: plans its text anew for each call. Headway: plans are kept, by sessions that may live long:
+    """pgmq: plans its text again for each call. Headway: plans are kept, by sessions that may live long:
     so they go by indexes from the start, also where a table of one page would be walked faster."""
     ways = {
         "complete": [],
@@ -68,7 +68,7 @@ def test_qd1_a_plan_that_was_made_for_an_empty_queue_does_not_walk_a_full_one(
         "advance": ["two"],
     }
     hand.engine_lives()
-    hand.rows("alter table job set (autovacuum_enabled = off)")  # it would have the plans made anew
+    hand.rows("alter table job set (autovacuum_enabled = off)")  # it would invalidate the plans
 
     def settle_one_of_each() -> None:
         for way, given in ways.items():
@@ -155,7 +155,7 @@ def _numbers(claims: list[dict[str, Any]]) -> list[int]:
 
 
 def _groups(claims: list[dict[str, Any]]) -> str:
-    """Their groups by name: which of those that were let in together comes first is nobody's promise."""
+    """Their groups by name: the order of jobs that were admitted together is not promised."""
     return "".join(sorted(claimed["key"] or " " for claimed in claims))
 
 

@@ -1,4 +1,4 @@
-"""What no other folder proves of roadster's behaviours (R) and defects (RD)."""
+"""The behaviours (R) and defects (RD) of roadster that no other folder proves."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def _work(number: int = 0) -> int:
 
 
 async def test_rd5_a_schedule_fires_without_being_polled_for(hw: Headway, start: Any) -> None:
-    """Roadster: up to ten seconds late. Headway: the worker on duty sleeps until exactly then, and hears
+    """Roadster: up to ten seconds late. Headway: the leader sleeps until exactly then, and hears
     of what is put meanwhile."""
     hw.task(name="work")(_work)
     worker = start(poll="1h")

@@ -1,4 +1,4 @@
-"""What no other folder proves of underway's behaviours (U) and defects (UD)."""
+"""The behaviours (U) and defects (UD) of underway that no other folder proves."""
 
 from __future__ import annotations
 
@@ -132,5 +132,5 @@ async def test_u50_finished_jobs_leave_nothing_behind_in_the_process(
         await worker.worker._running.executor.idle()
         before = before or asyncio.all_tasks()
     assert worker.worker._running.executor.running == {}
-    assert worker.worker._running.executor.free == 100
+    assert worker.worker._running.executor.free() == 100
     assert {task.get_name() for task in asyncio.all_tasks()} <= {task.get_name() for task in before}

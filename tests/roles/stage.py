@@ -1,4 +1,4 @@
-"""What the walk of a role finds in the database, made by the owner, and whether anything has changed."""
+"""The database as the walk of a role finds it, made by the owner, and whether it has changed."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ class Stage:
 
     def waiting(self, queue: str | None = None) -> UUID:
         return self.hand.enqueue(queue=queue or self.name())
+
+    def follow_up(self) -> UUID:
+        """Return the follow-up of a group whose member waits."""
+        tasks = self.owner.tasks
+        return self.owner.group([tasks["greet"].call()]).then_sync(tasks["tour"]).id
 
     def busy_queue(self) -> str:
         """Return a queue with a job that waits."""

@@ -36,11 +36,12 @@ def _given(make: Callable[[Stage], Any]) -> Words:
     return lambda stage: (make(stage),)[:0]
 
 
-# Who may, and what the command is told.
+# The roles that may, and the arguments of the command.
 _COMMANDS: dict[str, tuple[set[str], Words]] = {
     "init": (_ALL, lambda s: (s.name(),)),
     "migrate": (_OWNER, lambda _: ()),
     "worker": (_WORKERS, lambda _: ("tests.roles.app:hw", "--no-listen")),
+    "check": (_READERS, lambda _: ("tests.roles.app:hw", "-q", "a queue without jobs")),
     "worker-list": (_READERS, _given(Stage.alive)),
     "worker-drain": (_OPERATORS, lambda s: (s.alive(),)),
     "job cancel": (_OPERATORS, lambda s: (s.waiting(),)),
@@ -92,7 +93,7 @@ def test_every_command_is_in_the_table() -> None:
 
 @pytest.fixture
 def _put_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """What `headway worker` takes over of its process, and where `headway init` writes."""
+    """The parts of the process that `headway worker` takes over, and where `headway init` writes."""
     monkeypatch.setenv("HEADWAY_DATABASE_URL", "so that it is put back: `--dsn` sets it")
     monkeypatch.delenv("HEADWAY_DATABASE_URL")
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway import Headway, HeadwayError
+from headway import Headway, HeadwayError, NewJobInfo
 from headway.controls import Controls
 from headway.errors import DatabaseError
 from headway.flow import Flow
+from headway.group import Group
 from headway.job import Job
 from headway.jobs import Jobs
 from headway.pull.job import PulledJob
@@ -27,7 +28,7 @@ from headway.workers import Workers
 from tests.roles.stage import KINDS, STRANGER, Stage
 from tests.support import DEADLINE, eventually
 
-_CLASSES = (Headway, Jobs, Workers, Task, Flow, Job, Queues, Controls, Schedules, PulledJob)
+_CLASSES = (Headway, Group, Jobs, Workers, Task, Flow, Job, Queues, Controls, Schedules, PulledJob)
 
 _ALL = {*KINDS, STRANGER}
 _MEMBERS = {*KINDS}
@@ -52,6 +53,10 @@ Make = Callable[[Stage, Headway], Call]
 
 def _hw(*given: Any, **named: Any) -> Make:
     return lambda _, hw: Call(hw, given, named)
+
+
+def _around(jobs: list[NewJobInfo]) -> Iterator[None]:
+    yield
 
 
 def _task(*given: Any) -> Make:
@@ -83,12 +88,17 @@ def _chain(_: Stage, hw: Headway) -> Call:
     return Call(flow, (there, back))
 
 
+def _group(hw: Headway) -> Group:
+    return hw.group([hw.tasks["greet"].call()])
+
+
 def _failed(stage: Stage) -> dict[str, Any]:
     return {"task": "greet", "since": f"{int(bool(stage.failed()))}h"}
 
 
-# Who may, and how it is called. Of a method and its `_sync` twin only the first is named.
+# The roles that may, and how it is called. Of a method and its `_sync` twin only the first is named.
 _METHODS: dict[str, tuple[set[str], Make]] = {
+    "Headway.check": (_READERS, _hw(limit=5)),
     "Headway.close": (_ALL, _hw()),
     "Headway.enqueue": (_PRODUCERS, _hw("greet")),
     "Headway.enqueue_many": (
@@ -96,9 +106,12 @@ _METHODS: dict[str, tuple[set[str], Make]] = {
         lambda _, hw: Call(hw, ([hw.tasks["greet"].call(), hw.tasks["tour"].call()],)),
     ),
     "Headway.failures": (_READERS, lambda s, hw: Call(hw, (f"{int(bool(s.failed()))}h",))),
+    "Headway.enqueue_middleware": (_ALL, _hw(_around)),
     "Headway.flow": (_ALL, _hw("trip")),
     "Headway.get_task": (_ALL, _hw("greet")),
+    "Headway.group": (_ALL, lambda _, hw: Call(hw, ([hw.tasks["greet"].call()],))),
     "Headway.job": (_ALL, lambda s, hw: Call(hw, (s.waiting(),))),
+    "Headway.middleware": (_ALL, _hw(lambda job, call_next: call_next())),
     "Headway.migrate": (_OWNER, _hw()),
     "Headway.migration_sql": (_ALL, _hw()),
     "Headway.open": (_MEMBERS, _hw()),
@@ -135,6 +148,10 @@ _METHODS: dict[str, tuple[set[str], Make]] = {
     "Flow.step": (_ALL, _step),
     "Flow.chain": (_ALL, _chain),
     "Flow.using": (_ALL, _flow()),
+    "Group.then": (_PRODUCERS, lambda _, hw: Call(_group(hw), (hw.tasks["tour"].call(),))),
+    "Job.cancel_members": (_OPERATORS, lambda s, hw: Call(hw.job(s.follow_up()))),
+    "Job.group": (_READERS, lambda s, hw: Call(hw.job(s.follow_up()))),
+    "Job.members": (_READERS, lambda s, hw: Call(hw.job(s.follow_up()))),
     "Job.attempts": (_READERS, lambda s, hw: Call(hw.job(s.failed()))),
     "Job.cancel": (_OPERATORS, lambda s, hw: Call(hw.job(s.waiting()))),
     "Job.edit": (_OPERATORS, lambda s, hw: Call(hw.job(s.waiting()), ({},))),
@@ -269,7 +286,7 @@ async def test_g16_a_role_does_its_job_and_nothing_beyond_it(stage: Stage, name:
 
 
 @pytest.mark.parametrize("kind", ["reader", "operator"])
-async def test_a_reader_who_waits_is_told_of_the_end(stage: Stage, kind: str) -> None:
+async def test_a_reader_that_waits_is_notified_of_the_end(stage: Stage, kind: str) -> None:
     hw, queue = stage.app(kind), stage.busy_queue()
     (claimed,) = stage.hand.claim(queue)
     try:

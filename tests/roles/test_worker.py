@@ -79,7 +79,7 @@ async def test_a_flow_a_schedule_and_what_is_due_later(hw: Headway, stage: Stage
 async def test_the_job_of_a_process_that_died_runs_alone_in_a_child(
     hw: Headway, stage: Stage
 ) -> None:
-    """What a suspect takes of the database it does with the role of its worker."""
+    """A suspect uses the database with the role of its worker."""
     queue = stage.name()
     hw.task(_answer, name="answer", queue=queue)
     job = await hw.tasks["answer"].enqueue()

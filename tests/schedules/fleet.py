@@ -2,7 +2,7 @@
 
 `python -m tests.schedules.fleet` has imported everything and forks: it reads a line and answers with one.
 `start` forks a worker and says its pid, `kill PID` kills one and says when it is gone. All end with it.
-What time it is they read from the file $MOMENT: every lease ends whenever the test travels.
+They read the time from the file $MOMENT: every lease ends whenever the test travels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DECLARED = [
     Schedule("0 8 * * 1-5[Europe/Berlin]", name="workdays"),
     Schedule("30 2 * * *[Europe/Berlin]", name="nights, one of which has no such time"),
 ]
-"""What the code says; every worker that starts writes it down again."""
+"""The schedules of the code. Every worker that starts declares them again."""
 
 
 class Travelled(Clock):

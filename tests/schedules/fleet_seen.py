@@ -1,4 +1,4 @@
-"""What a fleet has made of schedules, as the database has it."""
+"""The jobs that a fleet made of schedules, read from the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of schedules that left the code: by the rule of the app, and never another's."""
+"""Schedules that left the code: the rule of their app decides, and never that of another."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def serve(travel: Travel, db: psycopg.Connection[Any]) -> AsyncIterator[Se
         app: Headway, *names: str, task: str = "report", lease: str = "1000d"
     ) -> Running:
         declare(app, *names, task=task)
-        # What goes, goes in one statement: when this one is gone, so is everything else.
+        # One statement removes all of them: when this one is gone, so are the others.
         db.execute(
             """insert into schedule (name, owner, declared, task, spec, job, catch_up, most, overlap,
                                      since, done_until, created_at, changed_at)

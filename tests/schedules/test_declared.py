@@ -191,7 +191,7 @@ async def test_what_changed_in_the_code_holds_from_the_next_worker_on(
     assert travel.made() == ["13:30"]
 
 
-async def test_the_code_gives_way_to_what_a_person_put(
+async def test_the_code_does_not_replace_a_schedule_that_a_person_put(
     hw: Headway, travel: Travel, caplog: pytest.LogCaptureFixture
 ) -> None:
     @hw.task(schedule="@hourly")

@@ -23,7 +23,7 @@ from tests.support import Running, eventually
 async def test_each_occurrence_fires_once_with_several_workers_at_it(
     hw: Headway, travel: Travel, start: Callable[..., Running]
 ) -> None:
-    """The worker on duty is not alone: all of them look, all the time."""
+    """The leader is not alone: all workers fire, all the time."""
     specs = ["* * * * *", "*/7 * * * *[Asia/Kathmandu]", "@every 90s", "@hourly"]
     ran: Counter[str] = Counter()
 

@@ -1,4 +1,4 @@
-"""What is wrong with one schedule is wrong with that one alone."""
+"""A fault of one schedule concerns that one alone."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_a_firer_that_dies_before_its_commit_leaves_all_or_nothing(
     undone: bool,
 ) -> None:
     """Killed while its statement has the schedule's row and waits for a job's unique key; another leaves
-    that row alone. The server may carry the statement out or not: nobody is there to hear of it."""
+    that row alone. The server may carry the statement out or not: the reply is lost."""
     workers = {f"headway worker {one.pid}": one for one in (worker(), worker())}
     await eventually(lambda: ended(db, every_second))
     with psycopg.connect(dsn) as other:
@@ -110,7 +110,7 @@ def _take_key(
 
 
 def _waiting(db: psycopg.Connection[Any], schema: str) -> list[tuple[str, int, list[int]]]:
-    """Who is in the middle of a firing and cannot go on: its process, the server's, whom it waits for."""
+    """Return the worker that is stuck in a firing: its process, the server's, its blockers."""
     return db.execute(
         """select application_name, pid, pg_blocking_pids(pid) from pg_stat_activity
            where wait_event_type = 'Lock' and starts_with(query, %s) and datname = current_database()""",
@@ -122,7 +122,7 @@ def _waiting(db: psycopg.Connection[Any], schema: str) -> list[tuple[str, int, l
 async def test_a_firer_that_was_stopped_past_its_lease_fires_nothing_twice(
     worker: Spawn, db: psycopg.Connection[Any], proxy: Proxy, schema: str, every_second: str
 ) -> None:
-    """What it was about to fire reaches the server when others have fired it and its job has ended."""
+    """Its statement reaches the server when others have fired the occurrence and its job has ended."""
     late = worker(dsn=proxy.dsn)
     await eventually(lambda: ended(db, every_second))
     held = proxy.hold_request(opening(FIRE, schema))

@@ -36,7 +36,7 @@ PUT = [
     Schedule("2026-03-29T02:30[Europe/Berlin]", name="one time, jumped over"),
     Schedule("@every 5h", name="spread", catch_up="all", jitter="30m"),
 ]
-"""What is put at run time, before it begins."""
+"""Schedules that are put at run time, before it begins."""
 
 
 def due(schedule: Schedule) -> list[datetime]:

@@ -1,4 +1,4 @@
-"""What was missed while no worker was there: skipped, made up for once, or all of it."""
+"""Occurrences that were missed while no worker ran: skipped, made up for once, or all made up for."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def test_what_was_missed_is_told(
 ) -> None:
     await hw.schedules.put("nightly", report, "@hourly")
     await travel.run("17:30")
-    missed = "nightly: what was due from 2030-01-01T13:00:00Z on was missed"
-    assert f"{missed}; of it 1 fire now, by catch_up='one'" in caplog.text
+    missed = "nightly missed its occurrences from 2030-01-01T13:00:00Z on"
+    assert f"{missed}; 1 of them fire now (catch_up='one')" in caplog.text
 
 
 async def test_a_little_late_is_not_missed(

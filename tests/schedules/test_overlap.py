@@ -1,4 +1,4 @@
-"""What happens while the job before has not ended: another one, none, or one that waits behind it."""
+"""An occurrence while the previous job has not ended: another job, none, or one that runs after it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ async def _held(hw: Headway, travel: Travel, rule: str, **options: Any) -> None:
         await hw.run_until_idle(queues={"other": 1})
 
 
-async def test_by_default_jobs_of_a_schedule_are_beside_each_other(
-    hw: Headway, travel: Travel
-) -> None:
+async def test_by_default_jobs_of_a_schedule_may_overlap(hw: Headway, travel: Travel) -> None:
     await _held(hw, travel, "allow")
     assert travel.states() == ["ready", "ready"]
     assert travel.made() == ["13:00", "14:00"]

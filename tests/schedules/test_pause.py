@@ -24,7 +24,7 @@ async def declared(hw: Headway, travel: Travel) -> str:
     return "report"
 
 
-async def test_a_paused_schedule_makes_nothing_and_says_who_and_why(
+async def test_a_paused_schedule_makes_nothing_and_shows_its_actor_and_reason(
     hw: Headway, travel: Travel, declared: str
 ) -> None:
     await hw.schedules.pause(declared, reason="holidays", actor="ada")
@@ -46,7 +46,7 @@ async def test_pausing_again_keeps_since_when(hw: Headway, travel: Travel, decla
 
 
 async def test_resuming_goes_on_from_now(hw: Headway, travel: Travel, declared: str) -> None:
-    """What fell into the pause is not made up for, whatever `catch_up` says."""
+    """Occurrences during the pause are not made up for, whatever `catch_up` says."""
     await hw.schedules.pause(declared)
     travel.to("15:30")
     assert await hw.schedules.resume(declared) is True

@@ -37,7 +37,7 @@ async def test_g1_a_schedule_is_there_when_the_transaction_commits_and_not_befor
 async def test_what_is_removed_and_put_again_in_an_old_transaction_repeats_nothing(
     hw: Headway, report: Task[..., str], db: psycopg.Connection[Any], dsn: str
 ) -> None:
-    """It begins when it is put. What fell due since the transaction began was fired by the one before."""
+    """It begins when it is put. Its predecessor fired those since the transaction began."""
     await hw.schedules.put("nightly", report, "@every 1h")
     async with await psycopg.AsyncConnection.connect(dsn) as conn:
         await conn.execute("select 1")

@@ -28,7 +28,9 @@ KINDS = (
 class Cast:
     """Defines the tasks on the app of a stage, and makes their jobs."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, limits: bool) -> None:
+        self.kinds = [kind for kind in KINDS if limits or kind != "limited"]
+        """The kinds of jobs that its worker serves."""
         self._stage = stage
         hw, db = stage.hw, stage.db
         self.to_stop = set[str]()
@@ -66,7 +68,7 @@ class Cast:
         async def ordered(ctx: Context) -> None:
             await stage.handle(ctx)
 
-        @hw.task(limit=Limit(concurrency=1))
+        @hw.task(limit=Limit(concurrency=1) if limits else None)
         async def limited(ctx: Context) -> None:
             await stage.handle(ctx)
 

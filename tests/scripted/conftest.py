@@ -23,8 +23,15 @@ async def stage(
 
 
 @pytest.fixture
-async def cast(stage: Stage) -> Cast:
+def limits() -> bool:
+    """Whether a task has a limit. Without one the worker claims by claim_plain.sql, and settles in
+    parallel with the claim."""
+    return True
+
+
+@pytest.fixture
+async def cast(stage: Stage, limits: bool) -> Cast:
     """The tasks, and a worker that serves them."""
-    cast = Cast(stage)
+    cast = Cast(stage, limits=limits)
     await stage.open()
     return cast

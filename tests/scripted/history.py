@@ -46,7 +46,7 @@ Choose = Callable[[int], int]
 
 @dataclass(frozen=True)
 class Expected:
-    """What is to become of a job."""
+    """How a job must end."""
 
     id: str
     states: Collection[str] = ("succeeded",)
@@ -72,7 +72,7 @@ class History:
     prompt: bool = False
     """Whether the plain history is to end without a rest."""
     told: list[str] = field(default_factory=list[str])
-    """What was chosen, in words."""
+    """The choices, in words."""
     waited: int = 0
     """How often nothing was left to do but to wait."""
     _late: list[Message] = field(default_factory=list[Message])
@@ -222,7 +222,7 @@ class History:
         assert settler.unsettled == 0
         assert settler.unsettled_claims() == []
         assert not executor.running
-        assert executor.free == SLOTS
+        assert executor.free() == SLOTS
         assert not keys._freed
         assert not keys._parallel
         if self.prompt and not self.faulty:

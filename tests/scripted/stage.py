@@ -27,7 +27,7 @@ _LEASE = "10m"
 """Longer than any outage in a history: whatever is lost is to be found by this worker itself."""
 _POLL = "30s"
 _BEAT = 201.0
-"""Seconds after which a beat, and a look at the claims, are due."""
+"""Seconds after which a heartbeat, and a read of the claims, are due."""
 
 
 def _sweeps(link: EngineConnection, lease: float) -> list[Sweep]:
@@ -111,7 +111,7 @@ class Stage:
             calm = 0 if ready or self.wire.busy else calm + 1
 
     async def handle(self, ctx: Context) -> None:
-        """What every handler does: it is noted, and ends when the driver says so. Meanwhile the worker
+        """The body of every handler: it is noted, and ends when the driver decides. Meanwhile the worker
         beats, and looks whether the claim still holds."""
         job = str(ctx.job_id)
         claim = self.worker._running.executor.running[job].claim

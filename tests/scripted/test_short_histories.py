@@ -6,10 +6,11 @@ import pytest
 
 from tests.scripted.cast import Cast
 from tests.scripted.history import DELAY, FORGET, LOSE_REPLY, WAYS, play_all
-from tests.scripted.stage import Stage
+from tests.scripted.stage import SLOTS, Stage
 
 _CASES = {
     "plain": ("plain", "plain"),
+    "full": ("plain",) * (SLOTS + 1),
     "retry": ("again",),
     "flow": ("flow",),
     "key": ("keyed", "keyed"),
@@ -19,11 +20,12 @@ _CASES = {
     "nonsense": ("beside_nonsense",),
     "transaction": ("booked",),
 }
+"""In `full` there are more jobs than slots, so verdicts are settled in parallel with the next claim."""
 _PROMPT = ("plain", "flow", "refused")
 """Cases that end without a rest if nothing goes wrong."""
 
 
-@pytest.mark.parametrize("case", _CASES)
+@pytest.mark.parametrize(("case", "limits"), [(case, case == "limit") for case in _CASES])
 async def test_everything_ends_once_whatever_one_message_meets(
     stage: Stage, cast: Cast, case: str
 ) -> None:
@@ -40,7 +42,7 @@ async def test_everything_ends_once_whatever_one_message_meets(
     assert cast.effects() == []
 
 
-@pytest.mark.parametrize("case", ["plain", "flow", "stop"])
+@pytest.mark.parametrize(("case", "limits"), [("plain", False), ("flow", False), ("stop", True)])
 async def test_everything_ends_once_whatever_two_messages_meet(
     stage: Stage, cast: Cast, case: str
 ) -> None:

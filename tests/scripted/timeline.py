@@ -1,4 +1,4 @@
-"""Time that passes only when the driver says so: rests, pauses, the lease, and the database's clock.
+"""Time that passes only when the driver decides: rests, pauses, the lease, and the database's clock.
 
 The services measure durations by `core.clock.monotonic` and rest by timers of the event loop. Both
 are replaced in the modules of the engine, so that a history takes no time and runs the same again.

@@ -1,7 +1,7 @@
 """The worker's connections, in the hands of the driver.
 
 Each call of a service to the database is a message with two points: the server carries it out, and
-the reply arrives. Nothing happens to a message until the driver says so. Handlers wait for the driver
+the reply arrives. Nothing happens to a message until the driver decides. Handlers wait for the driver
 as well: their end is a message that no server sees.
 """
 
@@ -35,7 +35,7 @@ class Message:
 
     number: int
     service: str
-    """Who sent it: a service, `commit` for a handler's transaction, `handler` for a handler."""
+    """Its sender: a service, `commit` for a handler's transaction, `handler` for a handler."""
     about: tuple[str, ...]
     """The names of its statements."""
     link: EngineConnection | None
@@ -48,7 +48,7 @@ class Message:
     error: BaseException | None = None
     carried_out: bool = False
     note: str = ""
-    """What the server said of it, if it refused it."""
+    """The server's error, if it refused the message."""
     holds: int = 0
     """After how many further steps it goes on, if it is held."""
 
@@ -94,7 +94,7 @@ class Wire:
     busy: int = 0
     """Calls that the server is at now, without the driver."""
     done: asyncio.Event = field(default_factory=asyncio.Event)
-    """There are none of these."""
+    """It has none of these."""
     _locks: defaultdict[EngineConnection, asyncio.Lock] = field(
         default_factory=lambda: defaultdict[EngineConnection, asyncio.Lock](asyncio.Lock)
     )
@@ -116,10 +116,10 @@ class Wire:
                     return answers
                 return await self.aside(run_all(link, *statements))
 
-        async def commit(lent: AsyncHandlerTransaction) -> None:
-            end = lambda: lent._block.__aexit__(None, None, None)  # noqa: E731
+        async def commit(transaction: AsyncHandlerTransaction) -> None:
+            end = lambda: transaction._block.__aexit__(None, None, None)  # noqa: E731
             await self.send("commit", (), None, end, lost=_broken)
-            lent._done(lent.conn)
+            transaction._done(transaction.conn)
 
         patch.setattr(EngineConnection, "run_all", scripted)
         patch.setattr(EngineConnection, "cut", lambda link: self.cut(link))

@@ -31,7 +31,7 @@ class Project:
         return str(load()[key].origin)
 
     def refusal(self, work: Callable[[], object] = load) -> str:
-        """What is said about a configuration that cannot be."""
+        """Return the error for an invalid configuration."""
         with pytest.raises(ConfigError) as raised:
             work()
         return str(raised.value)
@@ -40,7 +40,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name in os.environ:
-        # What begins so is the tests' own.
+        # Variables that begin so are the tests' own.
         if name.startswith("HEADWAY_") and not name.startswith("HEADWAY_TEST_"):
             monkeypatch.delenv(name)
     monkeypatch.delenv("DATABASE_URL", raising=False)

@@ -1,4 +1,4 @@
-"""What is configured reaches apps, their tasks, their workers and the processes of those."""
+"""Settings reach apps, their tasks, their workers and the processes of those."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables: those of the process, those of .env, and those that are none of ours."""
+"""Variables: those of the process, those of .env, and those of other programs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def test_a_variable_that_cannot_be_is_named_with_its_value(
         ("HEADWAY_CONCURRENCY", "did you mean HEADWAY_WORKER__CONCURRENCY?"),
         ("HEADWAY_MAX_WAIT", "did you mean HEADWAY_HEALTH__MAX_WAIT?"),
         ("HEADWAY_HEALTH", "did you mean HEADWAY_WORKER__HEALTH?"),
-        ("HEADWAY_LOG__X", "the variables are HEADWAY_LOG__FORMAT, HEADWAY_LOG__LEVEL"),
+        (
+            "HEADWAY_LOG__X",
+            "the variables are HEADWAY_LOG__CONFIG, HEADWAY_LOG__FORMAT, HEADWAY_LOG__LEVEL",
+        ),
     ],
 )
 def test_a_variable_that_must_be_meant_for_a_setting_is_refused(
@@ -130,7 +133,7 @@ def test_an_empty_variable_says_nothing_and_hides_the_one_in_dotenv(
     assert project.value("pool_size") == 2
 
 
-def test_dotenv_is_the_one_beside_the_file_else_in_the_working_directory(
+def test_dotenv_is_the_one_next_to_the_file_else_in_the_working_directory(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write(".env", "HEADWAY_POOL_SIZE=3")

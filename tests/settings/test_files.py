@@ -65,9 +65,9 @@ def test_of_two_in_one_directory_its_own_counts_and_says_so(project: Project) ->
 def test_a_variable_names_another_file(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write("headway.toml", "pool_size = 1")
     project.write("etc/jobs.toml", "pool_size = 2")
-    project.write("etc/.env", "HEADWAY_SCHEMA=beside")
+    project.write("etc/.env", "HEADWAY_SCHEMA=adjacent")
     monkeypatch.setenv("HEADWAY_CONFIG", "etc/jobs.toml")
-    assert (project.value("pool_size"), project.value("schema")) == (2, "beside")
+    assert (project.value("pool_size"), project.value("schema")) == (2, "adjacent")
     monkeypatch.setenv("HEADWAY_CONFIG", "/dev/null")
     assert project.value("pool_size") == 10
     monkeypatch.setenv("HEADWAY_CONFIG", "missing.toml")
@@ -99,7 +99,7 @@ def test_a_variable_names_another_file(project: Project, monkeypatch: pytest.Mon
         ),
         (
             "[log]\nxyz = 3",
-            "unknown setting log.xyz (= 3); the settings of [log] are format, level",
+            "unknown setting log.xyz (= 3); the settings of [log] are config, format, level",
         ),
         ("worker = 3", "worker = 3 is not a table; write it under a line [worker]"),
         ("profiles = 3", "profiles = 3 is not a table"),

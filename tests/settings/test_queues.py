@@ -36,7 +36,7 @@ def test_a_table_has_weights_and_says_nothing_of_slots(project: Project) -> None
 def test_the_notation_says_of_every_queue_whether_it_has_slots_of_its_own(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asks for mail alone does not get the file's reports as well."""
+    """A worker that asks for mail alone does not get the file's reports as well."""
     project.write("headway.toml", "[worker]\nqueues = ['a', 'reports=2']")
     monkeypatch.setenv("HEADWAY_WORKER__QUEUES", "mail")
     worker = load().worker()
@@ -46,7 +46,7 @@ def test_the_notation_says_of_every_queue_whether_it_has_slots_of_its_own(
     assert (worker.queues, worker.dedicated) == ({"mail": 1}, {"slow": 1})
 
 
-def test_slots_set_beside_the_notation_and_in_it_are_refused(project: Project) -> None:
+def test_slots_set_in_the_notation_and_apart_from_it_are_refused(project: Project) -> None:
     project.write("headway.toml", "[worker]\nqueues = ['a', 'b=2']\ndedicated = {c = 1}")
     assert "both set worker.dedicated; keep only one" in project.refusal()
 

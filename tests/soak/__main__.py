@@ -87,7 +87,7 @@ def _count(world: World) -> None:
     ledger = world.ledger
     with psycopg.connect(world.dsn, autocommit=True) as db:
         db.execute(sql.SQL("set search_path = {}").format(sql.Identifier(SCHEMA)))
-        books = counts.Books(
+        evidence = counts.Evidence(
             db,
             ledger,
             Journal(world.journal),
@@ -95,9 +95,9 @@ def _count(world: World) -> None:
             world.place / "log",
         )
         states: dict[str, int] = {}
-        for row in books.ended:
+        for row in evidence.ended:
             states[row.state] = states.get(row.state, 0) + 1
-        print(f"jobs: {len(books.ended)} {states}, runs: {len(books.journal.runs)}")
+        print(f"jobs: {len(evidence.ended)} {states}, runs: {len(evidence.journal.runs)}")
         print(f"faults: {sum(ledger.faults.values())} {dict(sorted(ledger.faults.items()))}")
         starts = sum(slot.starts for slot in world.slots)
         print(f"workers: {starts} started, the last with code of version {world.version}")
@@ -105,7 +105,7 @@ def _count(world: World) -> None:
             if name in SKIPPED:
                 print(f"  skipped  {name}")
                 continue
-            found = list(check(books))
+            found = list(check(evidence))
             print(f"  {'FAILED' if found else 'holds '}   {name}: {(check.__doc__ or '').strip()}")
             different = Counter(found).most_common()
             for line, times in different[:_SHOWN]:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 @dataclass
 class Ledger:
-    """What the soak itself knows; the counts compare the database with it."""
+    """The facts that the soak itself knows. The counts compare the database with them."""
 
     log: Path
     seed: int
@@ -19,7 +19,7 @@ class Ledger:
     """Acknowledged jobs, with their task."""
     calls: dict[int, str] = field(default_factory=dict)
     """Every number that was ever given to a call, with its task, whether or not it made a job."""
-    borrowed: set[int] = field(default_factory=set)
+    in_transaction: set[int] = field(default_factory=set)
     """The numbers of calls in a transaction of the caller's, which may have been rolled back."""
     unkept: set[int] = field(default_factory=set)
     """The numbers of acknowledged calls whose jobs are not kept."""
@@ -34,7 +34,7 @@ class Ledger:
     late: set[UUID] = field(default_factory=set)
     """Jobs of a day to come, to be cancelled before the end."""
     wrong: list[str] = field(default_factory=list)
-    """What was seen to be wrong while it ran."""
+    """Violations that were seen while it ran."""
     exits: list[tuple[int, int, str, float]] = field(default_factory=list)
     """Ends of workers: process, exit code, what the soak had done to it, and when."""
     pauses: list[tuple[int, float, float]] = field(default_factory=list)

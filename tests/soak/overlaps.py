@@ -14,24 +14,24 @@ from tests.soak.app import (
     TENANT_RATE,
     TENANT_ROOM,
 )
-from tests.soak.counts import Books, Findings
+from tests.soak.counts import Evidence, Findings
 from tests.soak.journal import Run
 
 Span = tuple[float, float, UUID]
 
 
-def _spans(books: Books, which: Callable[[Run], str | None]) -> dict[str, list[Span]]:
+def _spans(evidence: Evidence, which: Callable[[Run], str | None]) -> dict[str, list[Span]]:
     """When jobs ran under a claim that was theirs, by key.
 
     A run that outlives its claim is a zombie's from then on: its worker was frozen, or could not be
     reached, past its lease. Nothing can prevent that from outside, and nothing is promised of it.
     """
     spans: dict[str, list[Span]] = defaultdict(list)
-    for run in books.journal.runs:
+    for run in evidence.journal.runs:
         if (key := which(run)) is None:
             continue
-        ends = [run.ended, *(at for at in books.crashed.get(run.job, ()) if at > run.began)]
-        for pid, since, until in books.ledger.pauses:
+        ends = [run.ended, *(at for at in evidence.crashed.get(run.job, ()) if at > run.began)]
+        for pid, since, until in evidence.ledger.pauses:
             if pid == run.pid and since <= run.ended and run.began <= until + 1:
                 ends.append(since)
         if min(ends) > run.began:
@@ -61,7 +61,7 @@ def _of(*handlers: str) -> Callable[[Run], str | None]:
     return lambda run: run.key if run.handler in handlers else None
 
 
-def limits_hold(books: Books) -> Findings:
+def limits_hold(evidence: Evidence) -> Findings:
     """No key and no limit ever had more running than it may."""
     rules: list[tuple[str, Callable[[Run], str | None], int]] = [
         ("key", _of("shared", "order/charge"), SHARED_ROOM),
@@ -77,29 +77,29 @@ def limits_hold(books: Books) -> Findings:
         ),
     ]
     for name, which, room in rules:
-        for key, spans in _spans(books, which).items():
+        for key, spans in _spans(evidence, which).items():
             most, jobs = _most_at_once(spans)
             if most > room:
                 yield f"{name} {key!r}: {most} ran at once, {room} may: {[str(job) for job in jobs]}"
 
 
-def order_holds(books: Books) -> Findings:
+def order_holds(evidence: Evidence) -> Findings:
     """The jobs of an ordered key began in the order of their enqueues."""
     began: dict[UUID, float] = {}
-    for run in books.journal.runs:
+    for run in evidence.journal.runs:
         if run.handler == "book":
             began[run.job] = min(run.began, began.get(run.job, run.began))
-    for account, jobs in books.ledger.order.items():
+    for account, jobs in evidence.ledger.order.items():
         ran = [job for job in jobs if job in began]
         for before, after in pairwise(ran):
             if began[before] > began[after]:
                 yield f"account {account}: {after} began before {before}"
 
 
-def rates_hold(books: Books) -> Findings:
+def rates_hold(evidence: Evidence) -> Findings:
     """In no stretch of time did more of a tenant start than its rate allows."""
     starts: dict[str, list[float]] = defaultdict(list)
-    for key, at in books.db.execute(
+    for key, at in evidence.db.execute(
         """select a.input->>'tenant', extract(epoch from s.started_at)::float8
            from archive a join lateral (
              select started_at, claim from attempt where job_id = a.id
@@ -119,7 +119,7 @@ def rates_hold(books: Books) -> Findings:
                 break
 
 
-CHECKS: dict[str, Callable[[Books], Findings]] = {
+CHECKS: dict[str, Callable[[Evidence], Findings]] = {
     "limits": limits_hold,
     "order": order_holds,
     "rates": rates_hold,

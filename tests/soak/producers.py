@@ -163,7 +163,7 @@ class Producers:
         dsn = self._world.client.dsn if self._chance.random() < 0.5 else self._world.dsn
         conn = await psycopg.AsyncConnection.connect(dsn, connect_timeout=5)
         task, n = self._app.echo, self._ledger.call("echo")
-        self._ledger.borrowed.add(n)
+        self._ledger.in_transaction.add(n)
         async with conn:
             job = await task.using(conn=conn).enqueue(n=n)
             await conn.execute('insert into "soak".paid values (%s)', (job.id,))

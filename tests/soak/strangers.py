@@ -1,4 +1,4 @@
-"""What strangers do: operators with open transactions, hostile notifications, poisoned rows.
+"""Strangers: operators with open transactions, hostile notifications, poisoned rows.
 
 None of it may hold up more than the one job that it is about. Each takes as long as `seconds` says, or
 as chance does.

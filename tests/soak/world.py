@@ -44,7 +44,7 @@ class Slot:
     version: int = 0
     process: WorkerProcess | None = None
     reason: str = ""
-    """What the soak has done to end the process; empty: nothing."""
+    """How the soak has ended the process; empty if it has not."""
     paused: bool = False
     reserved: bool = False
     """A long fault has it to itself."""

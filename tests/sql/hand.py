@@ -22,6 +22,7 @@ TABLES = (
     "leader",
     "control",
     "awaited",
+    "fan_in",
     "stop_request",
     "drain_request",
     "unkept",
@@ -55,7 +56,7 @@ class Hand:
         return next(iter(self.row(query, *params).values()))
 
     def call(self, function: str, *given: Any, **named: Any) -> Any:
-        """What a function returns, by position and by name as SQL has it."""
+        """Return what a function returns. Arguments go by position and by name, as in SQL."""
         marks = ["%s"] * len(given) + [f"{name} => %s" for name in named]
         values = [_json(value) for value in (*given, *named.values())]
         return self.value(f"select {self.schema}.{function}({', '.join(marks)})", *values)
@@ -94,7 +95,7 @@ class Hand:
         return self.row("select * from jobs where id = %s and finished_at is not null", job_id)
 
     def engine_lives(self) -> None:
-        """As if a worker of the engine had the sweeps as its duty; it does nothing."""
+        """Make it look as if a worker of the engine were the leader. It does nothing."""
         self.rows("insert into leader values ('sweeps', 0, now() + interval '1 hour')")
 
     def lose_consumers(self) -> None:

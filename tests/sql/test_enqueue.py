@@ -103,7 +103,7 @@ def test_g1_the_job_is_there_if_the_transaction_commits(hand: Hand) -> None:
     assert hand.state(made) == "ready"
 
 
-def test_workers_are_told_of_the_lane(hand: Hand) -> None:
+def test_workers_are_notified_of_the_lane(hand: Hand) -> None:
     with hand.listening() as heard:
         hand.enqueue(queue="mail", priority=4)
         hand.enqueue(delay="1 hour")

@@ -71,7 +71,7 @@ def test_it_runs(hand: Hand) -> None:
     assert _why(hand, claimed["id"]) == [
         runs,
         "it was asked to stop",
-        f"worker {worker['id']} was lost; another one takes the job over, once one is alive",
+        f"worker {worker['id']} was lost; another worker takes the job back as soon as one is alive",
     ]
 
 
@@ -136,7 +136,7 @@ def test_there_is_room_under_its_key(hand: Hand) -> None:
         "key acme has room for it, but no worker is alive; start one: headway worker module:hw"
     ]
     _worker(hand, queues=["x"], tasks=["x"])
-    assert _why(hand, made) == ["key acme has room for it, and a worker is about to let it in"]
+    assert _why(hand, made) == ["key acme has room for it, and a worker is about to admit it"]
 
 
 # -- ready ----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_one_knows_the_task_and_another_serves_the_queue(hand: Hand) -> None:
 def test_the_queue_is_paused_by_someone_for_a_reason(hand: Hand) -> None:
     _worker(hand, queues=["mail"], tasks=["greet"])
     made = hand.enqueue(queue="mail")
-    hand.call("pause", "mail", "provider down", by="ada")
+    hand.call("pause", "mail", "provider down", actor="ada")
     assert _why(hand, made) == [
         "queue mail is paused by ada: provider down; `headway queue resume mail` opens it"
     ]
@@ -187,13 +187,13 @@ def test_it_only_waits_for_its_turn(hand: Hand) -> None:
     first, second = (hand.enqueue(queue="mail") for _ in range(2))
     waits = "it waits for a free slot of a worker, "
     assert _why(hand, first) == [waits + "next in its queue"]
-    assert _why(hand, second) == [waits + "behind 1 other of its queue"]
+    assert _why(hand, second) == [waits + "after 1 other of its queue"]
     hand.rows("select enqueue('greet', queue => 'mail', priority => 1) from generate_series(1, 2)")
-    assert _why(hand, second) == [waits + "behind 3 others of its queue"]
+    assert _why(hand, second) == [waits + "after 3 others of its queue"]
     hand.rows(
         "select enqueue('greet', queue => 'mail', priority => 1) from generate_series(1, 998)"
     )
-    assert _why(hand, second) == [waits + "behind over 1000 others of its queue"]
+    assert _why(hand, second) == [waits + "after over 1000 others of its queue"]
 
 
 def test_a_consumer_in_sql_knows_every_task(hand: Hand) -> None:

@@ -208,7 +208,7 @@ KEYS = {
         enqueue("concurrency_key => 'k', concurrency_limit => 2, ordered => true"),
         REFUSED,
     ),
-    "limit_key beside concurrency_key": (
+    "limit_key with concurrency_key": (
         enqueue("limit_key => 'l', concurrency_key => 'k'"),
         REFUSED,
     ),

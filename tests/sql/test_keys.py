@@ -29,7 +29,7 @@ def test_who_frees_room_hands_it_on_where_no_worker_lives(
     assert _ready(hand) == waiting[:1]
 
 
-def test_where_a_worker_lives_it_is_told_of_the_room_instead(hand: Hand) -> None:
+def test_where_a_worker_lives_it_is_notified_of_the_room_instead(hand: Hand) -> None:
     held = hand.held(concurrency_key="some key")
     hand.enqueue(concurrency_key="some key")
     hand.engine_lives()
@@ -70,7 +70,7 @@ def test_an_ordered_key_runs_in_order_through_retries(hand: Hand) -> None:
 
 
 def test_an_open_transaction_holds_up_nobody_and_passes_no_limit(hand: Hand, other: Hand) -> None:
-    """The key's lock lasts as long as the caller's transaction: others pass by what is behind it."""
+    """The key's lock lasts as long as the caller's transaction: others skip the jobs after it."""
     held = hand.held(concurrency_key="k", concurrency_limit=2)
     line = [hand.enqueue(concurrency_key="k", concurrency_limit=2) for _ in range(3)]
     free = hand.enqueue(concurrency_key="another")
@@ -128,7 +128,7 @@ def test_an_older_snapshot_admits_nothing(hand: Hand) -> None:
     assert _ready(hand) == [following]
 
 
-def test_what_is_paused_gives_way_where_no_worker_of_the_engine_lives(hand: Hand) -> None:
+def test_paused_jobs_give_their_room_back_without_a_worker_of_the_engine(hand: Hand) -> None:
     key = {"concurrency_key": "k", "concurrency_limit": 1}
     shut = hand.enqueue(queue="bulk", **key)
     assert hand.sweep()["admitted"] == 1

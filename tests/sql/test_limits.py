@@ -24,7 +24,7 @@ def _control(hand: Hand, name: str) -> dict[str, Any]:
 
 
 def _declare(hand: Hand, kind: str, name: str, **numbers: Any) -> None:
-    """What a worker would have declared."""
+    """Declare limits as a worker does."""
     columns = ", ".join(numbers)
     marks = ", ".join(["%s"] * len(numbers))
     query = (
@@ -43,7 +43,7 @@ def test_a_limit_is_set_seen_and_taken_back(hand: Hand) -> None:
         1,
     )
     assert row["changed_by"] == hand.value("select current_user")
-    hand.call("set_limit", task="flow/step", rate="50/s", by="ada")
+    hand.call("set_limit", task="flow/step", rate="50/s", actor="ada")
     row = _control(hand, "flow/step")
     assert (row["kind"], row["concurrency"], row["rate_per_second"], row["burst"]) == (
         "task",
@@ -108,7 +108,7 @@ def test_a_claim_takes_tokens_and_gives_them_back_when_it_is_rolled_back(hand: H
 
 
 def test_an_open_transaction_has_the_limit_and_holds_up_nobody(hand: Hand, other: Hand) -> None:
-    """Another consumer finds it shut, passes by, and is served from what has none."""
+    """Another consumer skips the shut limit, and gets jobs without one."""
     hand.call("set_limit", task="narrow", concurrency=5)
     for task in ("narrow", "narrow", "wide"):
         hand.enqueue(task)
@@ -149,7 +149,7 @@ def test_what_runs_counts_when_a_limit_is_taken_back(hand: Hand) -> None:
         hand.enqueue()
     first, second = hand.claim(count=2)
     assert hand.call("reset_limit", task="greet") is True
-    hand.sweep()  # what runs already is marked by the sweep, or by workers who hear of the limit
+    hand.sweep()  # the sweep marks running jobs, or workers do that learn of the limit
     hand.settle("complete", first)
     assert hand.claim() == []
     hand.settle("complete", second)
@@ -210,7 +210,7 @@ def test_each_key_has_its_tokens_where_no_worker_lives(hand: Hand) -> None:
 def test_pauses_of_a_task_and_of_a_key(hand: Hand) -> None:
     for task, key in (("a", None), ("b", "acme"), ("b", None)):
         hand.enqueue(task, concurrency_key=key)
-    assert hand.call("pause", task="a", reason="deploy", by="ada") is True
+    assert hand.call("pause", task="a", reason="deploy", actor="ada") is True
     assert hand.call("pause", key="acme", until="2100-01-01") is True
     assert hand.call("pause", task="a") is False, "it was paused already"
     hand.sweep()
@@ -280,16 +280,16 @@ def test_explain_says_that_nobody_has_declared_the_limits_it_waits_for(hand: Han
         "values ('w', '1', 1, '[]', '[]', now(), now(), now() + interval '1 h')"
     )
     made = hand.enqueue("sync", limit_key="acme")
-    assert "no worker has declared its task yet" in hand.call("explain", made)
+    assert "which no worker has declared yet" in hand.call("explain", made)
     _declare(hand, "keys", "sync", concurrency=1)
     assert "no worker has declared" not in hand.call("explain", made)
 
 
-def test_explain_says_who_paused_it(hand: Hand) -> None:
+def test_explain_names_the_actor_of_a_pause(hand: Hand) -> None:
     made = hand.enqueue(concurrency_key="acme")
     hand.sweep()
-    hand.call("pause", key="acme", reason="too loud", by="ada")
-    hand.call("pause", task="greet", by="bob")
+    hand.call("pause", key="acme", reason="too loud", actor="ada")
+    hand.call("pause", task="greet", actor="bob")
     said = hand.call("explain", made).splitlines()
     assert "key acme is paused by ada: too loud; `headway queue resume --key acme` opens it" in said
     assert "task greet is paused by bob; `headway queue resume --task greet` opens it" in said

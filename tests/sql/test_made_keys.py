@@ -16,7 +16,7 @@ _Refused = psycopg.errors.InvalidParameterValue
 
 @pytest.fixture
 def declared(hand: Hand) -> None:
-    """What a worker says of a task of each kind."""
+    """The declarations of a worker, for a task of each kind."""
     hw = Headway(hand.dsn, schema=hand.schema)
 
     @hw.task(unique=lambda n: str(n))
@@ -53,7 +53,7 @@ def test_b9_a_job_without_the_keys_of_its_task_is_refused(
     hand: Hand, declared: None, task: str
 ) -> None:
     key = _KEYS[task]
-    with pytest.raises(_Refused, match=f"makes its {key} in its code") as found:
+    with pytest.raises(_Refused, match=f"computes its {key} in its code") as found:
         hand.enqueue(task, {"n": 1})
     assert "no_keys => true" in (found.value.diag.message_hint or "")
     with pytest.raises(_Refused, match=key):

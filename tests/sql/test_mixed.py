@@ -29,7 +29,7 @@ async def test_a_python_worker_runs_what_sql_made(
         return f"Hello {name}"
 
     running = start()
-    # What the worker declared of its tasks fills in what the producer leaves open.
+    # The worker's declaration of its tasks fills in what the producer leaves open.
     await eventually(lambda: db.execute("select 1 from task where name = 'greet'").fetchone())
     made = db.execute(
         "select enqueue('greet', %s, headers => %s)", (Jsonb({"name": "Ada"}), Jsonb({"a": "b"}))

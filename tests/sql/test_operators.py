@@ -98,7 +98,7 @@ def test_a_queue_is_paused_and_opened(hand: Hand) -> None:
     user = hand.value("select current_user")
     assert (paused["queue"], paused["paused"], paused["pause_reason"]) == ("mail", True, "deploy")
     assert paused["paused_by"] == user
-    assert hand.call("pause", "mail", "provider down", by="ada") is False
+    assert hand.call("pause", "mail", "provider down", actor="ada") is False
     again = hand.row("select * from queues")
     assert (again["pause_reason"], again["paused_by"]) == ("provider down", "ada")
     assert again["paused_at"] == paused["paused_at"]
@@ -244,7 +244,7 @@ async def test_r1_a_change_that_stays_open_keeps_no_worker_from_starting(
 async def test_r1_a_job_that_ran_when_a_limit_was_set_counts_under_it(
     hw: Headway, start: Callable[..., Running], operator: Hand
 ) -> None:
-    """It is marked by its own worker, when it hears of the limit."""
+    """Its own worker marks it, when it learns of the limit."""
     scene = Scene(hw)
     start()
     await scene.begin()

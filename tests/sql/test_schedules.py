@@ -68,14 +68,14 @@ def test_a_schedule_is_paused_and_resumed(hand: Hand) -> None:
     row = hand.row("select * from schedules")
     assert (row["paused"], row["pause_reason"]) == (True, "holidays")
     assert row["paused_by"] == hand.value("select current_user")
-    assert hand.call("pause_schedule", "nightly", by="ada") is True
+    assert hand.call("pause_schedule", "nightly", actor="ada") is True
     assert hand.row("select * from schedules")["paused_by"] == "ada"
     assert hand.call("resume_schedule", "nightly") is True
     assert hand.call("resume_schedule", "nightly") is False
     assert hand.row("select * from schedules")["paused"] is False
 
 
-def test_resuming_goes_on_from_now_and_workers_are_told(hand: Hand) -> None:
+def test_resuming_goes_on_from_now_and_workers_are_notified(hand: Hand) -> None:
     put(hand, spec="@every 1h")
     hand.rows("update schedule set done_until = now() - interval '1 day'")
     hand.call("pause_schedule", "nightly")
@@ -134,7 +134,7 @@ def test_a_schedule_that_is_held_by_a_caller_is_fired_later(hand: Hand, other: H
 
 @pytest.fixture
 def owned(dsn: str, granted: str) -> Iterator[Hand]:
-    """The owner's hand on the schema with roles, and a schedule in it."""
+    """The owner's `Hand`, on the schema with roles and a schedule."""
     hand = Hand(dsn, granted)
     put(hand)
     yield hand

@@ -29,8 +29,8 @@ def test_g2_a_claim_that_is_not_current_changes_nothing_anywhere(hand: Hand, fun
     returned = hand.held(queue="returned")
     hand.settle("release", returned)
     hand.claim("returned")
-    parked = hand.held(queue="parked")
-    hand.settle("snooze", parked, "1 hour")
+    snoozed = hand.held(queue="snoozed")
+    hand.settle("snooze", snoozed, "1 hour")
     before = hand.everything()
     for job_id, claim in [
         (held["id"], held["claim"] + 1),
@@ -39,7 +39,7 @@ def test_g2_a_claim_that_is_not_current_changes_nothing_anywhere(hand: Hand, fun
         (waiting, 0),
         (ended["id"], ended["claim"]),
         (returned["id"], returned["claim"]),
-        (parked["id"], parked["claim"]),
+        (snoozed["id"], snoozed["claim"]),
         (uuid4(), 1),
         (None, 1),
     ]:
@@ -57,7 +57,7 @@ def test_a_job_succeeds_with_its_result(hand: Hand) -> None:
     assert hand.settle("complete", claimed, {"ok": True}) is False
 
 
-def test_whoever_waits_for_the_end_is_told(hand: Hand) -> None:
+def test_a_caller_that_waits_for_the_end_is_notified(hand: Hand) -> None:
     claimed = hand.held()
     hand.rows("insert into awaited values (%s, now())", claimed["id"])
     with psycopg.connect(hand.dsn, autocommit=True) as conn:

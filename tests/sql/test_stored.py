@@ -22,6 +22,8 @@ POISON: dict[str, dict[str, Any]] = {
     "empty queue": {"queue": ""},
     "empty task": {"task": ""},
     "no queue": {"queue": None},
+    "a task that is a step of a flow": {"task": "flow/step"},
+    "a step of a step": {"step": "a/b"},
     "line break": {"queue": "a\nb"},
     "escape": {"task": "a\x1b[31m"},
     "C1": {"queue": "a\x9b31m"},

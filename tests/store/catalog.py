@@ -1,4 +1,4 @@
-"""What a schema consists of, as lines to compare; from the catalogs, with the schema's name left out."""
+"""The contents of a schema as lines to compare, from the catalogs, without the schema's name."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -16,6 +16,9 @@ from headway.store import migrate
 from tests.store.store import Store
 
 _numbers = itertools.count()
+
+Make = Callable[..., str]
+"""Makes a database: see `database`."""
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +36,7 @@ def _store(dsn: str, store_schema: str) -> Iterator[Store]:
 
 @pytest.fixture
 def store(_store: Store) -> Store:
-    """A hand on an empty schema, at noon. Tests that change the schema itself take `own_store`."""
+    """A `Store` with an empty schema, at noon. Tests that change the schema itself take `own_store`."""
     _store.clear()
     return _store
 
@@ -68,3 +71,29 @@ def look(fresh: str) -> Iterator[psycopg.Connection[Any]]:
     """A plain connection to that database."""
     with psycopg.connect(fresh, autocommit=True) as conn:
         yield conn
+
+
+@pytest.fixture
+def database(dsn: str) -> Iterator[Make]:
+    """Gives databases of their own, with a schema in each that is not to be empty."""
+    made: list[str] = []
+
+    def make(
+        options: str = "", *, settings: dict[str, str] | None = None, empty: bool = False
+    ) -> str:
+        name = f"hw_environment_{os.getpid()}_{len(made)}"
+        made.append(name)
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute(f"create database {name} template template0 {options}")  # type: ignore[arg-type]
+            for setting, value in (settings or {}).items():
+                conn.execute(f"alter database {name} set {setting} = {value}")  # type: ignore[arg-type]
+        own = make_conninfo(dsn, dbname=name)
+        if not empty:
+            migrate.run_sync(own, "headway")
+        return own
+
+    yield make
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        for name in made:
+            query = sql.SQL("drop database {} with (force)")
+            conn.execute(query.format(sql.Identifier(name)))

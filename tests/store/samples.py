@@ -19,19 +19,22 @@ from headway.store.documents import PlainShape
 from headway.store.statement import Statement
 from headway.store.statements import (
     bulk,
+    checks,
     controls,
     counts,
     fleet,
+    groups,
     inspect,
     jobs,
     plain,
     pulls,
     schedules,
+    testing,
 )
 from headway.store.statements.jobs import Settled
 from tests.store.store import NOW, TASK, a_claim, ask, new_job, shares, verdict
 
-# What `headway job enqueue` leaves open.
+# The options that `headway job enqueue` leaves open.
 _OPTIONS: dict[str, Any] = dict.fromkeys(
     ("queue", "delay", "at", "priority", "ttl", "headers", "concurrency_key", "limit", "ordered")
 ) | {"unique_key": None, "on_taken": "skip", "limit_key": None, "no_keys": False}
@@ -91,6 +94,14 @@ def samples(
         jobs.lock_keys(keys),
         jobs.unadmit(keys, now),
         jobs.admit(target, keys, now),
+        checks.unfinished(["q"], ids[0], batch),
+        checks.schedule_calls(["q"], batch),
+        groups.enqueue(target, [new_job() for _ in range(batch)], new_job(), 0, now),
+        groups.enqueue_in(target, [new_job()], new_job(), 0, now, Identity("db", "0", "")),
+        groups.gather(target, ids, now),
+        groups.gatherable(ids[0], batch),
+        groups.members(one, 0, batch),
+        groups.group(one),
         jobs.promote(target, now - timedelta(seconds=9), batch, now),
         jobs.cancel(target, ids, now),
         jobs.expire(target, batch, now),
@@ -116,11 +127,14 @@ def samples(
         fleet.heartbeat(1, 30.0, now),
         fleet.note_trouble(1, "why"),
         fleet.retire(1, now),
+        testing.broken(),
+        testing.enqueued(TASK),
+        testing.next_moment(now, schedules=True),
         fleet.drain(target, 1, now),
         fleet.clean_up(now),
         fleet.declare([_DEFINITION]),
         fleet.partitions(now),
-        controls.pause(target, "queue", "q", by="ada", reason="why", until=60.0, now=now),
+        controls.pause(target, "queue", "q", actor="ada", reason="why", until=60.0, now=now),
         controls.resume(target, "queue", "q", now),
         controls.read(now),
         controls.lock(["q"], [TASK], now),
@@ -157,7 +171,7 @@ def samples(
         schedules.due(batch, now),
         schedules.fire(target, _DUE, [_OCCURRENCE], until=now, next_at=now, now=now),
         schedules.schedules(None, now),
-        schedules.pause("nightly", by="ada", reason="why", now=now),
+        schedules.pause("nightly", actor="ada", reason="why", now=now),
         schedules.resume(target, "nightly", now),
         schedules.remove("nightly"),
         schedules.run(target, "nightly", one, now),

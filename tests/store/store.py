@@ -1,4 +1,4 @@
-"""Statements run one at a time, at a moment the test chooses, and a look at what they left behind."""
+"""Runs statements one at a time, at a moment that the test chooses, and reads what they left."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TABLES = (
     "worker",
     "leader",
     "control",
-    "awaited",
+    *("awaited", "fan_in"),
     "stop_request",
     "drain_request",
     "unkept",
@@ -102,7 +102,7 @@ def ask(
 
 
 def shares(asks: Sequence[Asked], room: int = 100) -> list[Share]:
-    """What is asked, by queue and in the order given; at most `room` of each queue."""
+    """Return shares of a claim, by queue and in the given order; at most `room` of each queue."""
     found: dict[str, Share] = {}
     for queue, one in asks:
         found.setdefault(queue, Share(queue, room, [])).lines.append(one)
@@ -201,7 +201,7 @@ class Store:
         return UUID(taken.get(job.id, job.id))
 
     def admit(self, *keys: str) -> int:
-        """How many were let in under these keys, or under all that there are."""
+        """Return how many were admitted under these keys, or under all keys."""
         lines = keys or [row["key"] for row in self.rows("select distinct key from job")]
         wanted = [key for key in lines if key is not None]
         with self.conn.transaction():
@@ -210,7 +210,7 @@ class Store:
             return self.run(jobs.admit(self.target, wanted, self.now)).count
 
     def declare(self, name: str = TASK, **fields: Any) -> None:
-        """What a worker would have declared of a task."""
+        """Declare a task as a worker does."""
         given: dict[str, Any] = {"queue": "q", "priority": 0, "max_attempts": 3}
         given |= {"keep_succeeded": "7 days", "keep_failed": "30 days"} | fields
         columns = sql.SQL(", ").join(map(sql.Identifier, given))
@@ -253,7 +253,7 @@ class Store:
         return again, len(rescued) - again
 
     def pause(self, name: str, kind: Controlled = "queue", **said: Any) -> datetime:
-        said = {"by": None, "reason": None, "until": None} | said
+        said = {"actor": None, "reason": None, "until": None} | said
         return self.run(controls.pause(self.target, kind, name, now=self.now, **said))
 
     def resume(self, name: str, kind: Controlled = "queue") -> bool:

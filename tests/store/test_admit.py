@@ -14,7 +14,7 @@ from tests.store.store import Store, ask, engine_connection, new_job
 
 
 def _holding(store: Store) -> list[UUID]:
-    """Who has room, in the order in which they got it."""
+    """Return the jobs that have room, in the order in which they got it."""
     return [row["id"] for row in store.rows("select id from job where holds order by seq")]
 
 
@@ -80,7 +80,9 @@ def test_each_counts_by_its_own_limit_and_none_passes_one_that_must_wait(store: 
     behind = store.enqueue(key="k", key_limit=5)
     assert store.admit("k") == 2
     assert _holding(store) == wide
-    assert store.admit("k") == 0, "the narrow one waits for both, and who is behind it for that"
+    assert store.admit("k") == 0, (
+        "the narrow one waits for both, and the next one for the narrow one"
+    )
     _cancel(store, wide[0])
     assert store.admit("k") == 0
     _cancel(store, wide[1])
@@ -106,7 +108,7 @@ def test_keys_do_not_hold_each_other_up(store: Store) -> None:
     assert store.admit("b", "no such key") == 1
 
 
-def test_what_is_being_changed_is_passed_by_but_never_in_an_ordered_line(store: Store) -> None:
+def test_a_locked_job_is_skipped_but_never_in_an_ordered_line(store: Store) -> None:
     for ordered, admitted in ((False, 1), (True, 0)):
         store.clear()
         first = store.enqueue(key="k", ordered=ordered)
@@ -119,7 +121,7 @@ def test_what_is_being_changed_is_passed_by_but_never_in_an_ordered_line(store: 
         assert _holding(store) == ([first] if ordered else [second])
 
 
-def test_two_who_admit_at_the_same_time_do_not_give_the_same_room_twice(store: Store) -> None:
+def test_two_admissions_at_the_same_time_do_not_give_the_same_room_twice(store: Store) -> None:
     """The second waits for the first one's transaction, and counts what that did."""
     for _ in range(4):
         store.enqueue(key="k", key_limit=2)
@@ -157,7 +159,7 @@ def test_keys_of_another_schema_are_other_keys(store: Store) -> None:
         assert store.one(lock)["free"]
 
 
-def test_joined_names_the_lines_that_grew_behind_a_cursor(store: Store) -> None:
+def test_joined_names_the_lines_that_grew_after_a_cursor(store: Store) -> None:
     assert store.run(jobs.joined(0, 100)) == Joined([], None, 0)
     store.enqueue()
     ids = [store.enqueue(key=key) for key in ("a", "b", "a", "c")]
@@ -272,7 +274,7 @@ def test_who_takes_room_away_from_a_waiting_job_says_so(store: Store) -> None:
 
 @pytest.mark.parametrize("end", ["cancel", "expire"])
 def test_who_takes_a_job_out_of_an_ordered_line_says_so(store: Store, end: str) -> None:
-    """It may have been the first, locked at the moment when room was to be handed on: nobody passed
+    """It may have been the first, locked at the moment of admission: none overtook
     it, and nobody else would look again."""
     job_id = store.enqueue(key="k", ordered=True, ttl=5.0)
     store.advance(5)
@@ -303,7 +305,7 @@ def test_a_lost_workers_job_keeps_its_room_or_frees_it_aloud(store: Store, worke
 def test_a_crash_frees_the_room_of_a_job_unless_it_is_ordered(
     store: Store, worker: int, ordered: bool
 ) -> None:
-    """It comes back after a back-off, and nobody waits for that but those who may not overtake it."""
+    """It comes back after a back-off. Only jobs that may not overtake it wait for that."""
     suspect = store.held(worker, key="k", ordered=ordered)
     waiting = store.enqueue(key="k", ordered=ordered)
     store.advance(30)
@@ -335,7 +337,7 @@ def test_blocked_jobs_are_idle_only_while_others_hold_their_key(store: Store, wo
     blocked = store.enqueue(key="k")
     assert idle("resize"), "its room is with a task that is not asked for"
     store.settle(claim, "succeed")
-    assert not idle("resize"), "it is about to be let in"
+    assert not idle("resize"), "it is about to be admitted"
     _cancel(store, blocked)
     assert idle("resize")
 

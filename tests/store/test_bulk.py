@@ -181,7 +181,7 @@ def test_what_is_not_to_be_kept_is_gone(store: Store) -> None:
     ]
 
 
-def test_who_waits_for_a_purged_job_is_told(store: Store) -> None:
+def test_a_caller_that_waits_for_a_purged_job_is_notified(store: Store) -> None:
     awaited, other = store.enqueue(), store.enqueue()
     store.run(jobs.await_end(awaited, store.now))
     with store.listening(store.target.done_channel) as heard:
@@ -204,7 +204,7 @@ def test_room_that_a_purge_frees_is_spoken_of(store: Store) -> None:
     assert store.row(behind)["state"] == "r"
 
 
-def test_an_ordered_line_goes_on_behind_what_was_purged_from_its_middle(
+def test_an_ordered_line_goes_on_after_jobs_purged_from_its_middle(
     store: Store, worker: int
 ) -> None:
     ordered = {"key": "k", "ordered": True}
@@ -237,7 +237,7 @@ def test_moved_jobs_keep_their_order_state_moment_priority_and_keys(
     assert [claim.id for claim in claims] == [str(job) for job in expected]
 
 
-def test_moved_jobs_come_behind_the_cursors_of_those_who_serve_the_other_queue(
+def test_moved_jobs_come_after_the_cursors_of_workers_of_the_other_queue(
     store: Store, worker: int
 ) -> None:
     job = store.enqueue()
@@ -247,7 +247,7 @@ def test_moved_jobs_come_behind_the_cursors_of_those_who_serve_the_other_queue(
     assert [c.id for c in store.claim(worker, ask("other", cursor=claim.seq))] == [str(job)]
 
 
-def test_whoever_serves_the_other_queue_is_told_once_for_each_portion(store: Store) -> None:
+def test_workers_of_the_other_queue_are_notified_once_for_each_portion(store: Store) -> None:
     _many(store, 3, priority=5)
     _many(store, 3)
     store.enqueue(delay=60.0, priority=9)

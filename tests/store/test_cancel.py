@@ -35,7 +35,7 @@ def test_a_cancelled_job_is_archived_with_its_input(store: Store) -> None:
     assert store.attempts(job_id) == [], "no attempt was under way"
 
 
-def test_the_worker_of_a_running_job_is_told_by_its_name(store: Store, worker: int) -> None:
+def test_the_worker_of_a_running_job_is_notified_by_its_id(store: Store, worker: int) -> None:
     claim = store.held(worker)
     with store.listening() as heard:
         assert _cancel(store, claim.id) == "asked"
@@ -43,7 +43,7 @@ def test_the_worker_of_a_running_job_is_told_by_its_name(store: Store, worker: i
     assert store.run(jobs.held([claim])) == {claim.id: True}
 
 
-def test_who_waits_for_a_cancelled_job_is_told(store: Store) -> None:
+def test_a_caller_that_waits_for_a_cancelled_job_is_notified(store: Store) -> None:
     job_id = store.enqueue()
     store.run(jobs.await_end(job_id, store.now))
     with store.listening(store.target.done_channel) as heard:

@@ -80,7 +80,7 @@ def test_lanes_of_a_queue_are_served_in_the_order_asked(store: Store, worker: in
     assert _ids(store.claim(worker, *asks, room=1)) == [high]
 
 
-def test_only_what_lies_behind_the_cursor_is_claimed(store: Store, worker: int) -> None:
+def test_only_jobs_after_the_cursor_are_claimed(store: Store, worker: int) -> None:
     ids = [store.enqueue() for _ in range(3)]
     row = store.live(ids[0])
     assert row is not None
@@ -165,7 +165,7 @@ def test_a_worker_whose_lease_ran_out_claims_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("worker", [0, -1, 10**12])
-def test_nobody_claims_in_the_name_of_no_worker(store: Store, worker: int) -> None:
+def test_a_claim_without_a_worker_gets_nothing(store: Store, worker: int) -> None:
     store.enqueue()
     assert store.claim(worker) == []
 

@@ -51,7 +51,7 @@ async def test_several_statements_are_one_transaction(store: Store, client: Clie
 
 
 async def test_a_strict_default_of_the_database_is_not_ours(store: Store) -> None:
-    """What takes back a repeated enqueue must see what committed while it waited (withdraw.sql)."""
+    """withdraw.sql takes back a repeated enqueue. It must see what committed while it waited."""
     strict = make_conninfo(store.dsn, options="-c default_transaction_isolation=serializable")
     client = Client(Target(complete_dsn(strict), store.schema))
     level = "show transaction_isolation"

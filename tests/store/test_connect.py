@@ -102,7 +102,7 @@ async def test_a_link_says_that_its_connection_broke_and_makes_a_new_one(store: 
 
 
 async def test_a_link_that_was_interrupted_starts_over(store: Store) -> None:
-    """What the server made of it is not known: the next call must not read its answer."""
+    """The fate of the statement is unknown: the next call must not read its answer."""
     link = EngineConnection(store.target.named("a link"))
     store.enqueue()
     with store.eyes.transaction():
@@ -146,13 +146,13 @@ async def test_a_listener_hears_what_is_said_and_tells_when_its_connection_ends(
 
 def test_a_thread_hears_that_its_job_ended(store: Store, worker: int) -> None:
     claim = store.held(worker)
-    with SyncListener(store.target, store.target.done_channel) as ear:
+    with SyncListener(store.target, store.target.done_channel) as listener:
         store.rows("select pg_notify(%s, %s)", store.target.done_channel, "another")
         store.rows("select pg_notify(%s, %s)", store.target.done_channel, claim.id)
-        ear.wait_sync(claim.id, 99, None)
+        listener.wait_sync(claim.id, 99, None)
 
 
 def test_a_thread_that_cannot_listen_looks_now_and_then(store: Store) -> None:
     nowhere = Target("host=127.0.0.1 port=1 connect_timeout=1", store.schema)
-    with SyncListener(nowhere, nowhere.done_channel) as ear:
-        ear.wait_sync("any", 0, None)
+    with SyncListener(nowhere, nowhere.done_channel) as listener:
+        listener.wait_sync("any", 0, None)

@@ -1,4 +1,4 @@
-"""What people say of queues, tasks and keys, as statements: pauses and limits."""
+"""The statements of people about queues, tasks and keys: pauses and limits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.store.store import NOW, TASK, Store, ask, engine_connection
 
 
 def test_pausing_again_keeps_since_when(store: Store) -> None:
-    assert store.pause("mail", by="ada", reason="provider down") == NOW
+    assert store.pause("mail", actor="ada", reason="provider down") == NOW
     store.advance(60)
-    assert store.pause("mail", by="bob", reason="still down", until=90.0) == NOW
+    assert store.pause("mail", actor="bob", reason="still down", until=90.0) == NOW
     (row,) = store.run(controls.read(store.now))
     assert (row.kind, row.name, row.paused, row.paused_for) == ("queue", "mail", True, 90.0)
     assert (row.paused_at, row.paused_by, row.pause_reason) == (NOW, "bob", "still down")
@@ -30,10 +30,10 @@ def test_a_pause_that_ended_by_itself_is_none(store: Store) -> None:
     (row,) = store.run(controls.read(store.now))
     assert not row.paused
     assert store.resume("mail") is False
-    assert store.pause("mail") == store.now, "a new one begins anew"
+    assert store.pause("mail") == store.now, "a new one begins at its own moment"
 
 
-def test_resuming_wakes_whoever_waits(store: Store) -> None:
+def test_resuming_notifies_those_that_wait(store: Store) -> None:
     queue = f"mail {uuid4()}"
     store.pause(queue)
     with store.listening() as heard:
@@ -219,7 +219,7 @@ def test_everyone_hears_of_a_change(store: Store) -> None:
         assert heard() == []
 
 
-def test_a_worker_that_starts_does_not_wait_for_who_holds_a_limit(
+def test_a_worker_that_starts_does_not_wait_for_the_holder_of_a_limit(
     store: Store, worker: int
 ) -> None:
     """A consumer in SQL may have it for as long as its transaction is open (G14)."""

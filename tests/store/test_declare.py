@@ -1,4 +1,4 @@
-"""What workers declare, what people correct, and ids that the database makes."""
+"""Declarations of workers, corrections of people, and ids that the database makes."""
 
 from __future__ import annotations
 

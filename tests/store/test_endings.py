@@ -1,4 +1,4 @@
-"""What follows from an end: how long a job is kept, the queue of the dead, the task that is called."""
+"""The consequences of an end: how long a job is kept, its dead letter, the task that is called."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_task_is_kept_for_as_long_as_it_declares(store: Store, worker: int, ho
 
 
 @pytest.mark.parametrize("how", _ENDS)
-def test_a_task_that_is_not_kept_is_gone_at_once_and_who_waits_is_told(
+def test_a_job_that_is_not_kept_is_gone_at_once_and_a_waiting_caller_is_notified(
     store: Store, worker: int, how: str
 ) -> None:
     store.declare(keep_succeeded=None, keep_failed=None)
@@ -259,7 +259,7 @@ def test_a_call_that_fails_calls_nobody(store: Store, worker: int) -> None:
     assert store.count("job") == 0
 
 
-def test_who_is_asked_for_finds_what_a_failure_made(store: Store, worker: int) -> None:
+def test_successors_are_the_jobs_that_a_failure_made(store: Store, worker: int) -> None:
     """Letters and calls are made by the database's clock, and so must this failure be."""
     store.declare(dead_letter="dead", on_failure="alert")
     store.rows("update worker set expires_at = 'infinity' returning 1")

@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
-from headway import Headway, Limit, Task
+from headway import Context, Headway, Limit, Task
 from headway.embedded.binaries import find_binaries
 from headway.store import migrate
+from headway.store.connections.connect import AsyncConn, SyncConn
 from tests.fixtures.processes import WorkerProcess
+from tests.store.conftest import Make
 from tests.support import eventually
 
-Make = Callable[..., str]
-
 _FAR = datetime(2100, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def database(dsn: str) -> Iterator[Make]:
-    """Gives databases of their own, with a schema in each that is not to be empty."""
-    made: list[str] = []
-
-    def make(
-        options: str = "", *, settings: dict[str, str] | None = None, empty: bool = False
-    ) -> str:
-        name = f"hw_environment_{os.getpid()}_{len(made)}"
-        made.append(name)
-        with psycopg.connect(dsn, autocommit=True) as conn:
-            conn.execute(f"create database {name} template template0 {options}")  # type: ignore[arg-type]
-            for setting, value in (settings or {}).items():
-                conn.execute(f"alter database {name} set {setting} = {value}")  # type: ignore[arg-type]
-        own = make_conninfo(dsn, dbname=name)
-        if not empty:
-            migrate.run_sync(own, "headway")
-        return own
-
-    yield make
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        for name in made:
-            query = sql.SQL("drop database {} with (force)")
-            conn.execute(query.format(sql.Identifier(name)))
 
 
 _BY_SQL = (
@@ -67,7 +38,7 @@ _BY_SQL = (
 def _works_by_sql(dsn: str) -> None:
     """The functions for SQL, in a session that has the settings of the database."""
     with psycopg.connect(dsn, autocommit=True) as conn:
-        # These are the caller's own affair. Keyed jobs are let in only at read committed.
+        # The caller decides these. Keyed jobs are admitted only at read committed.
         conn.execute("set default_transaction_read_only = off")
         conn.execute("set default_transaction_isolation = 'read committed'")
         names = "'statement_timeout', 'lock_timeout', 'transaction_timeout'"
@@ -103,16 +74,28 @@ async def _works(dsn: str) -> None:
                 raise ValueError("once")
             return name
 
+        @hw.task(transaction=True)
+        async def committed(ctx: Context) -> bool:
+            cursor = await cast(AsyncConn, ctx.conn).execute("select now(), interval '-1 d 2 s'")
+            return (await cursor.fetchone() or ())[1] == timedelta(days=-1, seconds=2)
+
+        @hw.task(transaction=True)
+        def committed_in_a_thread(ctx: Context) -> bool:
+            cursor = cast(SyncConn, ctx.conn).execute("select now(), interval '-1 d 2 s'")
+            return (cursor.fetchone() or ())[1] == timedelta(days=-1, seconds=2)
+
         await hw.schedules.put("tick", "add", "@every 1h", input={"a": 1, "b": 1})
         made = [
             await add.enqueue(1, 2),
             await add.using(delay="1ms").enqueue(3, 4),
             await keyed.enqueue("k"),
             await limited.enqueue("l"),
+            await committed.enqueue(),
+            await committed_in_a_thread.enqueue(),
         ]
         worker = hw.worker(poll="100ms", grace="1s")
         running = asyncio.create_task(worker.run())
-        assert [await job.result(timeout="90s") for job in made] == [3, 7, "k", "l"]
+        assert [await job.result(timeout="90s") for job in made] == [3, 7, "k", "l", True, True]
         fired = await hw.schedules.run("tick")
         assert await fired.result(timeout="90s") == 2
         assert (await made[3].status()).attempt == 2
@@ -221,7 +204,7 @@ _COLLATIONS = {
     "pg_c_utf8": "locale_provider builtin builtin_locale 'C.UTF-8' locale 'C'",
     "pg_unicode_fast": "locale_provider builtin builtin_locale 'PG_UNICODE_FAST' locale 'C'",
 }
-"""What makes a database of a collation, by its name in pg_collation."""
+"""Options that make a database of a collation, by its name in pg_collation."""
 
 
 async def test_s32_any_collation_that_the_server_has_runs_jobs(dsn: str, database: Make) -> None:
@@ -272,6 +255,17 @@ async def test_g3_a_dump_of_live_jobs_is_restored_and_every_job_ends(
             "running": claimed,
         }
         later = await tasks["echo"].using(at=_FAR).enqueue("later")
+
+        @hw.task(transaction=True)
+        async def committed(ctx: Context) -> bool:
+            cursor = await cast(AsyncConn, ctx.conn).execute("select now(), interval '-1 d 2 s'")
+            return (await cursor.fetchone() or ())[1] == timedelta(days=-1, seconds=2)
+
+        @hw.task(transaction=True)
+        def committed_in_a_thread(ctx: Context) -> bool:
+            cursor = cast(SyncConn, ctx.conn).execute("select now(), interval '-1 d 2 s'")
+            return (cursor.fetchone() or ())[1] == timedelta(days=-1, seconds=2)
+
         await hw.schedules.put("tick", "echo", "@every 1h", input={"word": "tick"})
         states = {state: (await job.status()).state for state, job in waiting.items()}
         assert states == {state: state for state in waiting}

@@ -1,4 +1,4 @@
-"""expire.sql: a waiting job whose time to live passed ends, and says so."""
+"""expire.sql: a waiting job whose time to live has passed ends with an error that names it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_job_that_is_being_claimed_is_passed_over(store: Store) -> None:
     assert (store.states(held), store.states(free)) == (["ready"], ["expired"])
 
 
-def test_who_waits_for_an_expired_job_is_told(store: Store) -> None:
+def test_a_caller_that_waits_for_an_expired_job_is_notified(store: Store) -> None:
     job_id, other = store.enqueue(ttl=1.0), store.enqueue(ttl=1.0)
     store.run(jobs.await_end(job_id, store.now))
     store.advance(1)

@@ -114,7 +114,7 @@ def test_what_was_rolled_back_never_failed(store: Store, worker: int) -> None:
     assert _read(store, snapshot)[1] == []
 
 
-def test_a_failure_is_told_also_when_the_job_is_not_kept_or_was_retried(
+def test_a_failure_is_streamed_also_when_the_job_is_not_kept_or_was_retried(
     store: Store, worker: int
 ) -> None:
     store.declare("gone", keep_failed=None)
@@ -127,7 +127,7 @@ def test_a_failure_is_told_also_when_the_job_is_not_kept_or_was_retried(
     assert (failed[gone].input, failed[retried].input) == (None, {"k": 2})
 
 
-def test_a_job_that_fails_again_is_told_again(store: Store, worker: int) -> None:
+def test_a_job_that_fails_again_is_streamed_again(store: Store, worker: int) -> None:
     snapshot, _ = _read(store, None)
     job_id = _fail(store, worker)
     store.run(jobs.revive(store.target, UUID(job_id), None, store.now))
@@ -137,9 +137,7 @@ def test_a_job_that_fails_again_is_told_again(store: Store, worker: int) -> None
 
 
 @pytest.mark.parametrize("kind", ["fail", "succeed", "cancel"])
-def test_whoever_listens_is_told_that_something_failed(
-    store: Store, worker: int, kind: Any
-) -> None:
+def test_listeners_are_notified_of_a_failure(store: Store, worker: int, kind: Any) -> None:
     claims = [store.held(worker), store.held(worker)]
     if kind == "cancel":
         store.run(jobs.cancel(store.target, [claim.id for claim in claims], store.now))

@@ -204,7 +204,7 @@ def test_a_headway_error_stays_what_it_is() -> None:
 
 def _refused(dsn: str) -> HeadwayError:
     client = Client(Target(complete_dsn(dsn), "headway"))
-    client.patience = 0.2
+    client.timeout = 0.2
     with pytest.raises(HeadwayError) as refused:
         client.run_sync(inspect.server())
     assert "\n" not in str(refused.value), "one line, for logs"
@@ -224,7 +224,7 @@ async def test_the_same_for_async_callers() -> None:
         taken.bind(("127.0.0.1", 0))
         dsn = f"host=127.0.0.1 port={taken.getsockname()[1]} dbname=x user=x"
         client = Client(Target(complete_dsn(dsn), "headway"))
-        client.patience = 0.2
+        client.timeout = 0.2
         with pytest.raises(DatabaseUnavailable):
             await client.run(inspect.server())
 

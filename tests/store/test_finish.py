@@ -168,7 +168,7 @@ def test_one_batch_may_end_jobs_in_every_way(store: Store, worker: int) -> None:
     assert states == ["succeeded", "failed", "cancelled"]
 
 
-def test_who_waits_is_told_by_name_and_nobody_else_is(store: Store, worker: int) -> None:
+def test_a_waiting_caller_is_notified_by_id_and_no_other_is(store: Store, worker: int) -> None:
     awaited, ignored = store.held(worker), store.held(worker)
     assert store.run(jobs.await_end(UUID(awaited.id), store.now))
     settled = [Settled(claim, verdict("succeed")) for claim in (awaited, ignored)]
@@ -179,7 +179,9 @@ def test_who_waits_is_told_by_name_and_nobody_else_is(store: Store, worker: int)
     assert store.count("awaited") == 0
 
 
-def test_who_waits_for_a_lost_claims_job_is_not_told(store: Store, worker: int) -> None:
+def test_a_caller_that_waits_for_a_lost_claims_job_is_not_notified(
+    store: Store, worker: int
+) -> None:
     claim = store.held(worker)
     store.run(jobs.await_end(UUID(claim.id), store.now))
     claim.number = 5

@@ -13,7 +13,7 @@ from tests.store.test_schedules import due, fire, kept, put
 
 
 def test_a_unique_key_in_an_open_transaction_is_not_waited_for_long(store: Store) -> None:
-    """Whatever the session's own patience: without one of its own, this would wait until it is ended."""
+    """The session's own time limit does not matter. Without one of its own, this would wait for ever."""
     put(store, of_job={"unique_key": "nightly"})
     store.advance(3600)
     row = due(store)

@@ -75,7 +75,7 @@ def test_g9_a_claim_reads_as_many_ready_jobs_as_it_takes(store: Store) -> None:
     assert max(claim.seq for claim in claims) - min(claim.seq for claim in claims) == _ROOM - 1
 
 
-def test_g9_behind_its_cursor_a_claim_does_not_walk_what_lies_dead(store: Store) -> None:
+def test_g9_a_claim_does_not_walk_dead_rows_before_its_cursor(store: Store) -> None:
     """Another session holds a snapshot open, so nothing that was settled can be cleaned away."""
     worker = store.register()
     with psycopg.connect(store.dsn) as other:

@@ -1,4 +1,4 @@
-"""What people look at: one job's story, pages of jobs, queues (store/statements/inspect.py)."""
+"""Reads for people: one job's story, pages of jobs, queues (store/statements/inspect.py)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_waiting_job_shows_what_was_asked_of_it(store: Store) -> None:
     )
 
 
-def test_a_running_job_shows_who_runs_it_and_how_far_it_is(store: Store, worker: int) -> None:
+def test_a_running_job_shows_its_worker_and_its_progress(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.run(jobs.progress([(claim, {"percent": 50, "message": "half"})]))
     store.cancel(claim.id)
@@ -152,7 +152,7 @@ def test_queues_show_what_waits_and_for_how_long(store: Store, worker: int) -> N
     store.enqueue(queue="a")
     store.enqueue(queue="a", delay=60.0)
     store.held(worker, queue="b")
-    store.pause("c", by="ada", reason="why")
+    store.pause("c", actor="ada", reason="why")
     a, b, c = store.run(inspect.queues(store.now))
     assert (a.name, a.ready, a.scheduled, a.running, a.oldest_ready_age) == ("a", 2, 1, 0, 10.0)
     assert (b.name, b.ready, b.running, b.oldest_ready_age) == ("b", 0, 1, None)

@@ -1,4 +1,4 @@
-"""Rates of each key: tokens that starts take, kept for those who are ready."""
+"""Rates of each key: starts take tokens, which are kept for ready jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _each(store: Store, rate: str, burst: int, **more: int) -> None:
 
 
 def _start(store: Store, worker: int) -> int:
-    """Lets in who may, and starts all who are ready; how many those were."""
+    """Admit all that may be admitted, and start all ready jobs. Return how many started."""
     store.admit()
     return len(store.claim(worker))
 
@@ -46,9 +46,7 @@ def test_each_key_has_tokens_of_its_own(store: Store) -> None:
 
 
 @pytest.mark.parametrize("held_up", ["by no slot", "by a pause"])
-def test_what_waited_between_being_let_in_and_its_start_takes_its_token_when_it_starts(
-    store: Store, held_up: str
-) -> None:
+def test_an_admitted_job_takes_its_token_when_it_starts(store: Store, held_up: str) -> None:
     """However long it was held up, no more start together than a burst."""
     worker = store.register(lease=10_000)
     _each(store, "1/s", 2)
@@ -59,7 +57,7 @@ def test_what_waited_between_being_let_in_and_its_start_takes_its_token_when_it_
         assert store.claim(worker) == []
     for _ in range(5):
         store.advance(10)
-        assert store.admit() == 0, "a token is kept for each who is ready, and there are no others"
+        assert store.admit() == 0, "a token is kept for each ready job, and there are no others"
     if held_up == "by a pause":
         store.resume("q")
     assert len(store.claim(worker)) == 2
@@ -134,7 +132,7 @@ def test_starts_that_were_noted_at_several_moments_are_added_up_one_after_anothe
     assert store.count("start") == 0
 
 
-def test_starts_are_added_up_though_nobody_waits(store: Store) -> None:
+def test_starts_are_added_up_even_if_no_job_waits(store: Store) -> None:
     _each(store, "1/h", 1)
     _join(store, 1)
     assert _start(store, store.register()) == 1
@@ -207,7 +205,7 @@ def test_what_is_returned_under_another_rate_gives_nothing_back(store: Store) ->
     assert [_start(store, worker), _start(store, worker)] == [1, 0]
 
 
-def test_those_who_are_returned_together_do_not_start_together(store: Store) -> None:
+def test_jobs_returned_together_do_not_start_together(store: Store) -> None:
     """They started one by one, each with a token of its own; a full bucket takes none of them back."""
     worker = store.register(lease=10_000)
     _each(store, "1/s", 1)
@@ -308,7 +306,7 @@ def test_starts_under_a_rate_that_is_no_more_are_forgotten(store: Store) -> None
     assert store.count("start") == 0
 
 
-def test_room_handed_on_by_a_verdict_takes_a_token_as_well(store: Store, worker: int) -> None:
+def test_a_job_admitted_by_a_verdict_takes_a_token_as_well(store: Store, worker: int) -> None:
     _each(store, "1/s", 2, concurrency=1)
     _join(store, 3)
     counts: list[int] = []

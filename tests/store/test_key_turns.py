@@ -28,7 +28,7 @@ def test_of_a_key_no_more_are_ready_than_a_turn_has_however_high_its_limit(
     assert running == (limit or 150)
 
 
-def test_a_start_under_a_low_limit_lets_nobody_in(store: Store, worker: int) -> None:
+def test_a_start_under_a_low_limit_admits_nothing(store: Store, worker: int) -> None:
     store.limit(TASK, "keys", concurrency=32)
     for key, limit in (("a", 1), ("b", 32), (f"{TASK}/c", 0)):
         store.enqueue(key=key, key_limit=limit)

@@ -68,7 +68,9 @@ def test_both_limits_of_a_job_count(store: Store, worker: int) -> None:
     assert claim(store, worker, alone(queue="a"), **both) == []
 
 
-def test_a_limit_that_someone_else_has_is_shut_and_nobody_waits(store: Store, worker: int) -> None:
+def test_a_limit_that_another_session_has_is_shut_and_no_claim_waits(
+    store: Store, worker: int
+) -> None:
     """As with a consumer in SQL whose transaction stays open."""
     for queue in ("q", "other"):
         store.enqueue(queue=queue)
@@ -89,9 +91,7 @@ def test_what_is_locked_in_one_transaction_is_not_ours_in_the_next(
     assert store.claim(worker) == []
 
 
-def test_what_is_claimed_behind_the_lock_counts_what_was_claimed_before_it(
-    store: Store, worker: int
-) -> None:
+def test_a_claim_after_the_lock_counts_claims_from_before_it(store: Store, worker: int) -> None:
     """The other commits between our beginning and our lock."""
     for _ in range(4):
         store.enqueue()
@@ -115,7 +115,7 @@ def test_a_limit_of_none_shuts_a_queue_or_a_task(store: Store, worker: int) -> N
     assert len(claim(store, worker)) == 1
 
 
-def test_lowering_a_limit_stops_nobody_and_raising_it_lets_more_in(
+def test_lowering_a_limit_stops_no_job_and_raising_it_admits_more(
     store: Store, worker: int
 ) -> None:
     for _ in range(9):

@@ -286,7 +286,7 @@ def test_functions_are_made_anew_when_their_text_has_changed(
     after = dict(_writers(look))
     rewritten = {name for name in before if before[name] != after[name]}
     assert {"headway.jobs", "headway.queues", '"2_views"'.strip('"')} <= rewritten
-    # Rights are given anew, so the rows of pg_proc may be; the ledger says what was defined.
+    # Rights are granted again, so rows of pg_proc may be new. The ledger has what was defined.
     assert not rewritten & {*_ALL} - {"2_views"}
     assert migrate.run_sync(fresh, "headway") == []
 

@@ -18,7 +18,7 @@ import pytest
 
 from headway.core.state import MOVES, Move, State, leads_to
 from headway.core.verdict import Kind
-from headway.store.statements import bulk, jobs
+from headway.store.statements import bulk, groups, jobs
 from tests.store.store import TASK, Store, a_claim, new_job
 
 _LEASE = 1_000.0
@@ -39,7 +39,7 @@ class Way:
     job: dict[str, Any] = field(default_factory=dict)
     cancelling: bool = False
     after_that: Callable[[Store], None] = lambda store: None
-    """What happens when the job is in its state, before the move."""
+    """Changes to the job in its state, before the move."""
 
 
 def _enqueue(**fields: Any) -> Way:
@@ -107,12 +107,37 @@ def _throughout(store: Store, change: bulk.Change) -> None:
     store.run(change(UUID(int=0), None))
 
 
+def _follow(store: Store, job_id: UUID, worker: int) -> None:
+    follow_up = new_job(id=str(job_id))
+    store.run(groups.enqueue(store.target, [new_job(queue="q2")], follow_up, 0, store.now))
+
+
+def _gather(**job: Any) -> Way:
+    """The follow-up of a group without members: `_place` lets it wait."""
+
+    def after_that(store: Store) -> None:
+        store.rows(
+            "insert into fan_in (job_id, members, witnesses, all_but, made_at, look_at, gathered_at)"
+            " select id, '{}', '{}', 0, now(), now(),"
+            " case when state <> 'w' then now() end from job returning 1"
+        )
+
+    return Way(
+        lambda store, job_id, worker: store.run(
+            groups.gather(store.target, [str(job_id)], store.now)
+        ),
+        job=job,
+        after_that=after_that,
+    )
+
+
 WAYS: dict[Move, list[Way]] = {
     Move.ENQUEUE: [
         _enqueue(),
         _enqueue(delay=_DELAY),
         _enqueue(key="another"),
         _enqueue(unique_key="of its own"),
+        Way(_follow),
     ],
     Move.CLAIM: [Way(lambda store, job_id, worker: store.claim(worker))],
     Move.FINISH: [
@@ -139,6 +164,7 @@ WAYS: dict[Move, list[Way]] = {
         _settle("retry", delay=5, crashed=True),
     ],
     Move.PROMOTE: [_promote(), _promote(key=_KEY)],
+    Move.GATHER: [_gather(), _gather(key=_KEY), _gather(delay=_DELAY)],
     Move.CANCEL: [
         Way(
             lambda store, job_id, worker: store.cancel(job_id),
@@ -179,8 +205,12 @@ def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
     """A job in `state`, brought there by moves where there are any."""
     if state is None:
         return uuid4()
-    delay = _DELAY if state is State.SCHEDULED else None
-    fields = way.job | ({"key": _KEY} if state is State.BLOCKED else {})
+    fields = dict(way.job)
+    later = (
+        fields.pop("delay", None) if state is State.WAITING else fields.pop("delay", None) and None
+    )
+    delay = _DELAY if state is State.SCHEDULED else later
+    fields |= {"key": _KEY} if state is State.BLOCKED else {}
     job_id = store.enqueue(ttl=_TTL, delay=delay, **fields)
     if fields.get("key_limit") == 0:
         store.limit(TASK, "keys", rate="1/s")
@@ -190,8 +220,11 @@ def _place(store: Store, state: State | None, worker: int, way: Way) -> UUID:
         case State.READY | State.SCHEDULED | State.BLOCKED:
             pass
         case State.WAITING:
-            # Nothing leads here yet; the columns allow it and the moves must treat it right.
-            store.rows("update job set state = %s where id = %s returning 1", state.value, job_id)
+            store.rows(
+                "update job set state = %s, holds = false where id = %s returning 1",
+                state.value,
+                job_id,
+            )
         case State.CANCELLED:
             store.cancel(job_id)
         case State.EXPIRED:

@@ -136,7 +136,7 @@ def test_jobs_lie_by_the_day_until_which_they_are_kept(store: Store) -> None:
 def test_a_day_is_dropped_when_it_has_passed(store: Store) -> None:
     _sweep(store)
     _end_one_each(store)
-    # What ended at noon is kept for 7 days; the day that is in ends half a day later.
+    # Jobs that ended at noon are kept for 7 days; that day ends half a day later.
     store.advance(12 * 3600 + 7 * _DAY - 1)
     assert _sweep(store)[1] == 0
     store.advance(1)
@@ -214,7 +214,7 @@ def test_what_fell_into_the_net_is_deleted_when_its_time_is_over(store: Store) -
     assert store.count("attempt") == 0
 
 
-def test_two_who_look_after_partitions_do_not_wait_for_each_other(store: Store) -> None:
+def test_two_sweeps_of_partitions_do_not_wait_for_each_other(store: Store) -> None:
     with engine_connection(store.dsn) as conn, conn.transaction():
         first = store.run(fleet.partitions(store.now), conn)
         assert _sweep(store) == (0, 0), "someone is at it"

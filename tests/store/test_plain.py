@@ -74,6 +74,8 @@ def test_a_plain_job_elsewhere_is_not_made(store: Store) -> None:
         {"task": " t"},
         {"task": "t" * 201},
         {"step": "a\nb"},
+        {"task": "flow/step"},
+        {"step": "a/b"},
         {"input": "[]"},
         {"max_attempts": 0},
         {"priority": 99_999},
@@ -122,13 +124,23 @@ def test_a_bell_that_is_cut_off_sends_the_next_hint(store: Store, client: Client
         ]
 
 
+def test_a_hint_that_cannot_be_sent_does_not_end_the_bell(store: Store, client: Client) -> None:
+    with psycopg.connect(store.dsn, autocommit=True) as ears:
+        ears.execute(f"listen {store.schema}_work")
+        client._bell.notify([("no text: \ud800", 0, "r")])
+        client._bell.flush(20)
+        client.run_one_sync(plain.enqueue_one(SHAPE, str(new_id()), b"{}"))
+        assert [note.payload for note in ears.notifies(timeout=20, stop_after=1)] == [
+            "ready 3 mail"
+        ]
+
+
 async def test_closing_sends_what_is_left_and_ends_the_thread(store: Store) -> None:
     client = Client(Target(complete_dsn(store.dsn), store.schema))
     with psycopg.connect(store.dsn, autocommit=True) as ears:
         ears.execute(f"listen {store.schema}_work")
         await client.run_one(plain.enqueue_one(SHAPE, str(new_id()), b"{}"))
         await client.close()
-        client.close_sync()
         assert client._bell._thread is None
         assert not client._bell.busy
         assert [note.payload for note in ears.notifies(timeout=20, stop_after=1)] == [

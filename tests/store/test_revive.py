@@ -71,7 +71,7 @@ def test_a_scheduled_job_is_hurried(store: Store) -> None:
     assert row["seq"] > between["seq"]
 
 
-def test_two_who_revive_at_the_same_time_make_one_job(store: Store, worker: int) -> None:
+def test_two_revivals_at_the_same_time_make_one_job(store: Store, worker: int) -> None:
     claim = store.held(worker)
     store.settle(claim, "fail")
     revive = jobs.revive(store.target, UUID(claim.id), None, store.now)

@@ -103,7 +103,7 @@ def test_a_schedule_that_was_paused_or_removed_meanwhile_is_not_fired(store: Sto
     put(store, "a", "b")
     store.advance(3600)
     rows = {row.name: row for row in store.run(schedules.due(10, store.now)).rows}
-    store.run(schedules.pause("a", by="ada", reason=None, now=store.now))
+    store.run(schedules.pause("a", actor="ada", reason=None, now=store.now))
     store.run(schedules.remove("b"))
     assert store.run(fire(store, rows["a"], store.now)) is None
     assert store.run(fire(store, rows["b"], store.now)) is None
@@ -143,7 +143,7 @@ def test_firing_nothing_moves_it_on_and_keeps_what_was_last(store: Store) -> Non
     assert after["done_until"] == store.now
 
 
-def test_workers_are_told_of_what_was_made(store: Store) -> None:
+def test_workers_are_notified_of_new_jobs(store: Store) -> None:
     queue = f"mail {uuid4()}"
     put(store, of_job={"queue": queue})
     store.advance(3600)
@@ -163,7 +163,7 @@ def test_what_is_due_is_read_with_how_long_it_is_until_the_next(store: Store) ->
     found = store.run(schedules.due(10, store.now))
     assert (found.now, found.next_due_in) == (NOW, 3600.0)
     assert [row.name for row in found.rows] == ["b"]
-    store.run(schedules.pause("a", by=None, reason=None, now=store.now))
+    store.run(schedules.pause("a", actor=None, reason=None, now=store.now))
     assert store.run(schedules.due(10, store.now)).next_due_in is None
     store.advance(3600)
     assert [row.name for row in store.run(schedules.due(10, store.now)).rows] == ["b"]
@@ -209,7 +209,7 @@ def test_what_can_never_be_due_again_is_not_put_unless_code_declares_it(store: S
     assert put(store, "later", last=NOW + HOUR) == {"later": False}
 
 
-def test_code_gives_way_and_says_so(store: Store) -> None:
+def test_code_does_not_replace_a_persons_schedule_and_reports_it(store: Store) -> None:
     put(store, "put")
     put(store, "theirs", owner="billing", declared=True)
     put(store, "nobodys", declared=True)
@@ -229,7 +229,7 @@ def test_what_is_missing_is_put_and_what_is_there_is_left(store: Store) -> None:
     assert specs == {"a": "@hourly", "b": "@daily"}
 
 
-def test_two_who_put_the_same_in_another_order_do_not_stop_each_other(store: Store) -> None:
+def test_putting_the_same_schedules_in_two_orders_at_once_does_not_deadlock(store: Store) -> None:
     put(store, "a", "b")
     backwards = [_put("b", most=7), _put("a", most=7)]
     said: dict[str, Any] = {"owner": "", "declared": False, "now": store.now}
@@ -248,24 +248,24 @@ def test_resuming_says_what_it_found(store: Store) -> None:
     assert store.run(schedules.resume(store.target, "nightly", store.now)) is None
     put(store)
     assert store.run(schedules.resume(store.target, "nightly", store.now)) is False
-    store.run(schedules.pause("nightly", by="ada", reason="why", now=store.now))
+    store.run(schedules.pause("nightly", actor="ada", reason="why", now=store.now))
     store.advance(7200)
     with store.listening() as heard:
         assert store.run(schedules.resume(store.target, "nightly", store.now)) is True
         assert heard() == ["schedule"]
     assert kept(store)["done_until"] == store.now
-    assert store.run(schedules.pause("gone", by=None, reason=None, now=store.now)) is False
+    assert store.run(schedules.pause("gone", actor=None, reason=None, now=store.now)) is False
 
 
 def test_a_schedule_that_has_ended_stays_so_when_it_is_resumed(store: Store) -> None:
     put(store)
     store.eyes.execute("update schedule set next_at = null")
-    store.run(schedules.pause("nightly", by=None, reason=None, now=store.now))
+    store.run(schedules.pause("nightly", actor=None, reason=None, now=store.now))
     assert store.run(schedules.resume(store.target, "nightly", store.now)) is True
     assert kept(store)["next_at"] is None
 
 
-def test_running_now_answers_with_the_job_or_who_has_its_key(store: Store) -> None:
+def test_running_now_returns_the_job_or_the_holder_of_its_key(store: Store) -> None:
     first, second = uuid4(), uuid4()
     assert store.run(schedules.run(store.target, "nightly", first, store.now)) is None
     put(store, of_job={"unique_key": "nightly"})

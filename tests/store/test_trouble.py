@@ -1,4 +1,4 @@
-"""What is wrong with a worker, in its row."""
+"""The trouble of a worker, in its row."""
 
 from __future__ import annotations
 

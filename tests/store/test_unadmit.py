@@ -1,4 +1,4 @@
-"""Who was let in and cannot run, as its queue or task is shut, does not hold up others of its key."""
+"""An admitted job whose queue or task is paused does not hold up others of its key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHUT: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.fixture(params=_SHUT.values(), ids=_SHUT)
 def held_up(store: Store, request: pytest.FixtureRequest) -> Any:
-    """A job that was let in under its key before its queue or task was shut."""
+    """A job that was admitted under its key before its queue or task was shut."""
     fields, shut = request.param
     job_id = store.enqueue(key="k", **fields)
     assert store.admit("k") == 1
@@ -30,7 +30,7 @@ def held_up(store: Store, request: pytest.FixtureRequest) -> Any:
 
 
 def _look(store: Store) -> int:
-    """As an admitter looks at every line."""
+    """Scan as an admitter scans every line."""
     roomy = [line.key for line in store.run(jobs.lines("", 9, store.now)) if line.room]
     return store.admit(*roomy) if roomy else 0
 
@@ -39,14 +39,14 @@ def _states(store: Store, *ids: Any) -> list[str]:
     return [state for job_id in ids for state in store.states(job_id)]
 
 
-def test_who_cannot_run_gives_way_to_who_can(store: Store, held_up: Any) -> None:
+def test_a_job_that_cannot_run_gives_its_room_to_one_that_can(store: Store, held_up: Any) -> None:
     able = store.enqueue(key="k", queue="open")
     assert _look(store) == 1
     assert _states(store, held_up, able) == ["blocked", "ready"]
     assert _look(store) == 0, "and waits"
 
 
-def test_nobody_gives_way_to_nobody(store: Store, held_up: Any) -> None:
+def test_without_a_job_that_can_run_no_room_is_given_back(store: Store, held_up: Any) -> None:
     another = store.enqueue(key="k", queue="q", task="other")
     store.pause("q")
     store.pause("other", "task")
@@ -55,7 +55,7 @@ def test_nobody_gives_way_to_nobody(store: Store, held_up: Any) -> None:
 
 
 def test_who_gave_way_runs_when_its_queue_is_open_again(store: Store, worker: int) -> None:
-    """Behind those who were in line when it was let in."""
+    """After those that were in line when it was admitted."""
     let_in, in_line = store.enqueue(key="k"), store.enqueue(key="k")
     able = store.enqueue(key="k", queue="open")
     assert store.admit("k") == 1
@@ -71,7 +71,7 @@ def test_who_gave_way_runs_when_its_queue_is_open_again(store: Store, worker: in
     assert _states(store, let_in) == ["ready"]
 
 
-def test_a_pause_that_ends_by_itself_holds_up_nobody_for_longer(store: Store) -> None:
+def test_a_pause_that_ends_by_itself_holds_up_no_job_for_longer(store: Store) -> None:
     shut, able = store.enqueue(key="k"), store.enqueue(key="k", queue="open")
     store.pause("q", until=60.0)
     assert _look(store) == 1
@@ -83,13 +83,13 @@ def test_a_pause_that_ends_by_itself_holds_up_nobody_for_longer(store: Store) ->
     assert _states(store, shut) == ["ready"]
 
 
-def test_room_that_is_handed_on_passes_by_who_cannot_run(store: Store, worker: int) -> None:
+def test_admission_skips_jobs_that_cannot_run(store: Store, worker: int) -> None:
     running = store.held(worker, key="k", queue="open")
     shut = [store.enqueue(key="k") for _ in range(3)]
     able = store.enqueue(key="k", queue="open")
     store.pause("q")
     store.settle(running, "succeed")
-    with store.conn.transaction():  # as the exchange does
+    with store.conn.transaction():  # as the job loop does
         store.run(jobs.lock_keys(["k"]))
         assert store.run(jobs.admit(store.target, ["k"], store.now)).count == 1
     assert _states(store, *shut, able) == ["blocked"] * 3 + ["ready"]
@@ -108,7 +108,7 @@ def test_an_ordered_line_waits_for_its_first(store: Store) -> None:
     assert _states(store, second, third) == ["ready", "blocked"]
 
 
-def test_under_a_key_that_is_paused_nobody_gives_way(store: Store, held_up: Any) -> None:
+def test_under_a_paused_key_no_room_is_given_back(store: Store, held_up: Any) -> None:
     store.enqueue(key="k", queue="open")
     store.pause("k", "key")
     assert _look(store) == 0
@@ -116,7 +116,7 @@ def test_under_a_key_that_is_paused_nobody_gives_way(store: Store, held_up: Any)
     assert _states(store, held_up) == ["ready"]
 
 
-def test_who_is_being_claimed_stays(store: Store, worker: int) -> None:
+def test_a_job_that_is_being_claimed_stays(store: Store, worker: int) -> None:
     """The claim began before the pause: it is not in the way of anyone who looks, nor they in its."""
     claimed, waits = store.enqueue(key="k"), store.enqueue(key="k", queue="open")
     assert store.admit("k") == 1
@@ -129,7 +129,7 @@ def test_who_is_being_claimed_stays(store: Store, worker: int) -> None:
     assert _look(store) == 1
 
 
-def test_who_is_being_changed_is_passed_by(store: Store, held_up: Any) -> None:
+def test_a_locked_job_is_skipped(store: Store, held_up: Any) -> None:
     locked, able = (store.enqueue(key="k", queue="open") for _ in range(2))
     with psycopg.connect(store.dsn) as other:
         other.execute(f"set search_path = {store.schema}")
@@ -138,7 +138,7 @@ def test_who_is_being_changed_is_passed_by(store: Store, held_up: Any) -> None:
         assert _states(store, held_up, locked, able) == ["blocked", "blocked", "ready"]
 
 
-def test_tokens_are_kept_for_those_who_can_run(store: Store) -> None:
+def test_tokens_are_kept_for_jobs_that_can_run(store: Store) -> None:
     store.limit(TASK, "keys", rate="2/min", burst=2)
     key = f"{TASK}/k"
     shut = [store.enqueue(key=key, key_limit=0) for _ in range(3)]

@@ -20,7 +20,7 @@ def _job(policy: str = "skip", **fields: Any) -> NewJob:
 
 
 def _enqueue(store: Store, *made: NewJob) -> dict[str, str]:
-    """Who has the key, for those that were not made."""
+    """Return the holders of the keys of jobs that were not made."""
     return store.run(jobs.enqueue(store.target, made, store.now))
 
 

@@ -130,7 +130,7 @@ def test_queues_counts_each_live_state_and_shows_pauses(store: Store, worker: in
         job_id = store.enqueue(queue="a")
         store.rows("update job set state = %s where id = %s returning 1", letter, job_id)
     store.settle(store.held(worker, queue="done"), "succeed")
-    store.pause("idle", by="ada", reason="why")
+    store.pause("idle", actor="ada", reason="why")
     shown = {row["queue"]: row for row in store.rows("select * from queues")}
     assert set(shown) == {"a", "idle"}, "a queue with nothing but finished jobs has nothing to show"
     counts = ("ready", "scheduled", "blocked", "running", "waiting")

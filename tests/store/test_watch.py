@@ -1,4 +1,4 @@
-"""Reads and notes of a worker besides its moves: progress, held, orphans, lanes, idle, outcome."""
+"""Reads and writes of a worker other than its moves: progress, held, orphans, lanes, idle, outcome."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_no_lanes_are_found_where_nothing_is_ready(store: Store, worker: int) ->
     assert store.run(jobs.lanes(["q"])).found == []
 
 
-def test_the_newest_seq_of_a_fresh_schema_is_behind_its_first_job(store: Store) -> None:
+def test_the_newest_seq_of_a_fresh_schema_comes_before_its_first_job(store: Store) -> None:
     """A cursor moved to it must not pass over the first job ever made."""
     newest = store.run(jobs.lanes(["q"])).newest
     row = store.live(store.enqueue())

@@ -1,4 +1,4 @@
-"""Registering, heartbeats, the duty, retiring and forgetting (store/statements/fleet.py)."""
+"""Registering, heartbeats, the leader, retiring and cleaning up (store/statements/fleet.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import DEADLINE
 
 
 def _beat(store: Store, worker: int, lease: float = 30) -> bool | None:
-    """Whether the duty is this worker's; none if the heartbeat came too late."""
+    """Return whether this worker is the leader. None if the heartbeat came too late."""
     beat = store.run(fleet.heartbeat(worker, lease, store.now))
     return None if beat is None else beat.leads
 
@@ -86,7 +86,7 @@ def test_the_duty_passes_on_when_its_holder_is_lost(store: Store) -> None:
     assert _beat(store, second, 300) is False
     store.advance(0.1)
     assert _beat(store, second, 300) is True
-    assert _beat(store, first) is None, "it comes back too late, and not to the duty either"
+    assert _beat(store, first) is None, "it comes back too late, and is not the leader either"
     assert store.one("select worker_id from leader")["worker_id"] == second
 
 
@@ -109,7 +109,7 @@ def test_the_duty_is_free_when_its_holder_retires(store: Store) -> None:
     assert _beat(store, second) is True
 
 
-def test_retiring_takes_nobody_elses_duty(store: Store) -> None:
+def test_retiring_leaves_another_leader_alone(store: Store) -> None:
     first, second = store.register(), store.register()
     _beat(store, first)
     store.run(fleet.retire(second, store.now))
@@ -204,13 +204,13 @@ def test_a_wait_is_forgotten_after_a_day(store: Store) -> None:
     assert store.count("awaited") == 0
 
 
-def test_the_fleet_shows_who_lives_and_who_sweeps(store: Store) -> None:
+def test_the_fleet_shows_which_workers_live_and_which_one_leads(store: Store) -> None:
     alive, lost = store.register(lease=100), store.register(lease=10)
     _beat(store, alive, 100)
     store.advance(20)
     shown = {row.id: row for row in store.run(inspect.workers(store.now))}
-    assert (shown[alive].alive, shown[alive].sweeps, shown[alive].silent_for) == (True, True, 20.0)
-    assert (shown[lost].alive, shown[lost].sweeps, shown[lost].silent_for) == (False, False, 20.0)
+    assert (shown[alive].alive, shown[alive].leader, shown[alive].silent_for) == (True, True, 20.0)
+    assert (shown[lost].alive, shown[lost].leader, shown[lost].silent_for) == (False, False, 20.0)
     assert shown[alive].queues == ["q"]
     assert shown[alive].tasks == ["resize"]
 

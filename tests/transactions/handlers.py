@@ -90,5 +90,5 @@ def fail(ctx: Context) -> None:
 
 
 async def errors(job: Any) -> list[tuple[int, str]]:
-    """What was kept of the attempts that failed: number and type."""
+    """Return the failed attempts: number and type of the error."""
     return [(a.attempt, a.error["type"]) for a in await job.attempts()]

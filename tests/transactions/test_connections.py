@@ -1,4 +1,4 @@
-"""The connections that handlers are lent: how many, which, and in whose name."""
+"""The connections of handlers: how many, which, and in whose name."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ async def test_g4_an_explicit_commit_is_refused_by_the_driver(
 
 
 async def test_g4_a_transaction_that_was_ended_in_sql_is_no_success(hw: Headway) -> None:
-    """What was committed is beyond us; that it was not one with the success must not go unseen."""
+    """A handler's own commit cannot be undone, and the error must say that it was apart."""
 
     @hw.task(transaction=True, retry=ONCE)
     async def on_the_loop(ctx: Context) -> None:

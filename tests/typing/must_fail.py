@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from headway import Context, Depends, Headway, Job, Retention, Retry, Snooze, WorkerOptions
+from headway import (
+    Context,
+    Depends,
+    Headway,
+    Job,
+    JobEvent,
+    JobInfo,
+    Retention,
+    Retry,
+    Snooze,
+    SyncCallNext,
+    WorkerOptions,
+)
 
 hw = Headway()
 
@@ -102,6 +114,7 @@ def arguments_sync() -> None:
     welcome.call(user_id="1")  # expect: error
     add.using(delay="1m").enqueue_sync(1, "2")  # expect: error
     add.enqueue_many_sync([1, 2])  # expect: error
+    hw.group([plain.call("a")]).then_sync(add)  # expect: error
     add.enqueue_many_sync([(1, 2)])  # expect: error
     add.enqueue_many_sync({"a": 1, "b": 2})  # expect: error
 
@@ -169,3 +182,16 @@ async def workers() -> None:
     await hw.queues.pause("mail", "provider down")  # expect: error
     await hw.queues.resume(1)  # expect: error
     hw.job(17)  # expect: error
+
+
+def notify(event: JobEvent) -> None: ...
+
+
+def wrong_middleware(job: JobInfo, call_next: SyncCallNext, more: int) -> object: ...
+
+
+def hooks() -> None:
+    hw.on("finished", notify)  # expect: error
+    hw.on("worker_started", notify)  # expect: error
+    hw.middleware(wrong_middleware)  # expect: error
+    hw.enqueue_middleware(notify)  # expect: error

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, assert_type
@@ -14,17 +14,24 @@ import psycopg
 
 from headway import (
     Call,
+    CallNext,
     Context,
     Depends,
     Fatal,
     Headway,
     Job,
+    JobEvent,
+    JobInfo,
     JobState,
     JobStatus,
+    NewJobInfo,
     Retention,
     Retry,
     Snooze,
+    SyncCallNext,
+    WorkerEvent,
     WorkerOptions,
+    current_job,
 )
 
 hw = Headway()
@@ -212,7 +219,7 @@ async def enqueue() -> None:
     assert_type(await (await plain_anything.enqueue("a")).result(), Any)
     assert_type(await generic.enqueue([1]), Job[dict[str, list[Receipt]]])
     assert_type(await keywords.enqueue(receipt=Receipt(1, [])), Job[None])
-    # What takes anything, takes anything: its calls are not checked, and none is refused.
+    # A function that takes anything takes anything: its calls are not checked, and none is refused.
     await untyped_first.enqueue({"a": 1})
     await untyped_first.enqueue(payload=[1], copies=2)
     await object_first.enqueue("a")
@@ -235,6 +242,7 @@ async def many() -> None:
     special = welcome.using(priority=5).call(user_id=3, email="c")
     assert_type(special, Call[str])
     assert_type(await hw.enqueue_many([special, plain.call("a")]), list[Job[Any]])
+    assert_type(await hw.group([special]).then(plain.call("a"), all_but=1), Job[list[str]])
     assert_type(hw.enqueue_many_sync([special], conn=None), list[Job[Any]])
     assert_type(await welcome.enqueue_many([special, {"user_id": 4, "email": "d"}]), list[Job[str]])
     assert_type(welcome.enqueue_many_sync(welcome.call(n, "e") for n in range(3)), list[Job[str]])
@@ -290,3 +298,35 @@ async def queues() -> None:
 def calling_it_here() -> None:
     """A task is still a function."""
     assert plain("a") == ["a"]
+
+
+@hw.middleware
+async def trace(job: JobInfo, call_next: CallNext) -> object:
+    assert_type(job.job_id, UUID)
+    return await call_next()
+
+
+@hw.middleware
+def close_connections(job: JobInfo, call_next: SyncCallNext) -> object:
+    return call_next()
+
+
+@hw.enqueue_middleware
+def inject(jobs: Sequence[NewJobInfo]) -> Iterator[None]:
+    for job in jobs:
+        job.headers["trace"] = str(job.job_id)
+    yield
+
+
+@hw.on("failed")
+async def notify(event: JobEvent) -> None:
+    assert_type(event.exception, BaseException | None)
+
+
+@hw.on("worker_stopped")
+def stopped(event: WorkerEvent) -> None: ...
+
+
+hw.on("retried", notify)
+hw.on("succeeded", lambda event: print(event.job.handler))
+assert_type(current_job(), JobInfo | None)

@@ -1,4 +1,4 @@
-"""What callers write is checked as they write it: by pyright and by mypy, both strict."""
+"""Calls are checked as users write them: by pyright and by mypy, both strict."""
 
 from __future__ import annotations
 

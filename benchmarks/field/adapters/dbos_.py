@@ -1,4 +1,4 @@
-"""dbos: a workflow without steps on a queue; async workflows, the shortest polling its docs suggest."""
+"""dbos: workflows on a queue; async workflows, the shortest polling its docs suggest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dbos import DBOS, DBOSClient
 from protocol import CONCURRENCY, URL, Payload, called, main
 
 _OPTIONS: Any = {"queue_name": "bench", "workflow_name": "noop"}
+_FLOW: Any = {"queue_name": "bench", "workflow_name": "five"}
 client = DBOSClient(system_database_url=URL)
 
 
@@ -21,6 +22,10 @@ async def enqueue_many(payloads: list[Payload]) -> None:
         await enqueue(payload)
 
 
+async def enqueue_flow(payload: Payload) -> None:
+    await client.enqueue_async(_FLOW, payload["n"])
+
+
 def launch() -> None:
     config: Any = {"name": "bench", "system_database_url": URL, "run_admin_server": False}
     DBOS(config=config)
@@ -28,6 +33,17 @@ def launch() -> None:
     @DBOS.workflow(name="noop")
     async def noop(n: int, t: float | None = None) -> int:
         called(t)
+        return n
+
+    @DBOS.step()
+    async def step(n: int) -> int:
+        return n + 1
+
+    @DBOS.workflow(name="five")
+    async def five(n: int) -> int:
+        for _ in range(5):
+            n = await step(n)
+        called()
         return n
 
     DBOS.launch()
@@ -44,4 +60,12 @@ async def work() -> None:
     await asyncio.Event().wait()
 
 
-asyncio.run(main(setup=setup, enqueue=enqueue, enqueue_many=enqueue_many, work=work))
+asyncio.run(
+    main(
+        setup=setup,
+        enqueue=enqueue,
+        enqueue_many=enqueue_many,
+        enqueue_flow=enqueue_flow,
+        work=work,
+    )
+)

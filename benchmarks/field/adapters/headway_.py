@@ -7,9 +7,10 @@ import os
 import uvloop
 from protocol import CONCURRENCY, DSN, Payload, called, main
 
-from headway import Headway
+from headway import Headway, Next
 
 hw = Headway(DSN)
+five = hw.flow("five")
 
 
 @hw.task
@@ -18,12 +19,42 @@ async def noop(n: int, t: float | None = None) -> int:
     return n
 
 
+@five.step
+async def one(n: int) -> Next:
+    return two.next(n + 1)
+
+
+@five.step
+async def two(n: int) -> Next:
+    return three.next(n + 1)
+
+
+@five.step
+async def three(n: int) -> Next:
+    return four.next(n + 1)
+
+
+@five.step
+async def four(n: int) -> Next:
+    return last.next(n + 1)
+
+
+@five.step
+async def last(n: int) -> int:
+    called()
+    return n + 1
+
+
 async def enqueue(payload: Payload) -> None:
     await noop.enqueue(**payload)
 
 
 async def enqueue_many(payloads: list[Payload]) -> None:
     await noop.enqueue_many(payloads)
+
+
+async def enqueue_flow(payload: Payload) -> None:
+    await five.enqueue(**payload)
 
 
 async def setup() -> None:
@@ -39,4 +70,12 @@ def _options() -> dict[str, int]:
     return {} if batch is None else {"batch": int(batch)}
 
 
-uvloop.run(main(setup=setup, enqueue=enqueue, enqueue_many=enqueue_many, work=work))
+uvloop.run(
+    main(
+        setup=setup,
+        enqueue=enqueue,
+        enqueue_many=enqueue_many,
+        enqueue_flow=enqueue_flow,
+        work=work,
+    )
+)

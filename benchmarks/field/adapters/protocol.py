@@ -108,14 +108,22 @@ async def _paced(enqueue: Enqueue, count: int, interval: float) -> None:
     tell(jobs=count)
 
 
+async def _flows(enqueue_flow: Enqueue, count: int) -> None:
+    start_signal()
+    for number in range(count):
+        await enqueue_flow({"n": number})
+    tell(jobs=count)
+
+
 async def main(
     *,
     setup: Callable[[], Awaitable[Any]],
     enqueue: Enqueue | None = None,
     enqueue_many: EnqueueMany | None = None,
+    enqueue_flow: Enqueue | None = None,
     work: Callable[[], Awaitable[Any]] | None = None,
 ) -> None:
-    """Run what the command line says: setup, enqueue, bulk, paced or work."""
+    """Run what the command line says: setup, enqueue, bulk, flows, paced or work."""
     match sys.argv[1:]:
         case ["setup"]:
             await setup()
@@ -123,6 +131,8 @@ async def main(
             await _one_by_one(enqueue, int(producers), float(seconds))
         case ["bulk", count, chunk] if enqueue_many:
             await _bulk(enqueue_many, int(count), int(chunk))
+        case ["flows", count] if enqueue_flow:
+            await _flows(enqueue_flow, int(count))
         case ["paced", count, interval] if enqueue:
             await _paced(enqueue, int(count), float(interval))
         case ["work"] if work:

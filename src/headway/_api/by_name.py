@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from headway._api.new_job import Options
+from headway._api.enqueuing import enqueuing
+from headway._api.new_job import Options, checked_headers
 from headway._api.session import Session
 from headway.core import codec
 from headway.core.duration import optional_seconds
+from headway.core.hooks import NewJobInfo
 from headway.core.ids import new_id
 from headway.core.keys import Key, Unique
 from headway.core.names import check_name
@@ -28,8 +32,8 @@ def enqueue_by_name(
     *,
     limit_key: str | None,
     no_keys: bool,
-) -> tuple[UUID, Statement[UUID]]:
-    """Return the id of a new job, and the statement that answers with it or with the key's holder."""
+) -> ByName:
+    """Return a new job, checked, with the statement that makes it."""
     for name in _NEED_THE_CODE:
         if getattr(options, name) is not None:
             raise ConfigError(f"{name} needs the task's code; use the task's own enqueue")
@@ -44,7 +48,6 @@ def enqueue_by_name(
         "at": options.at,
         "priority": options.priority,
         "ttl": optional_seconds(options.ttl),
-        "headers": codec.encode_document(options.headers) if options.headers else None,
         "unique_key": unique and unique.key,
         "on_taken": unique.policy if unique else "skip",
         "concurrency_key": key and key.key,
@@ -53,8 +56,38 @@ def enqueue_by_name(
         "limit_key": limit_key,
         "no_keys": no_keys,
     }
-    name = check_name(task, "task name")
-    return job_id, jobs.enqueue_by_name(job_id, name, encoded, given)
+    info = NewJobInfo(
+        job_id=job_id,
+        task=check_name(task, "task name"),
+        step="",
+        queue=options.queue,
+        headers=dict(options.headers or {}),
+        _input=encoded,
+    )
+    return ByName(info, encoded, given)
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """A job that is enqueued by the name of its task."""
+
+    info: NewJobInfo
+    _encoded: bytes
+    _given: dict[str, Any]
+
+    def around(self, session: Session) -> AbstractContextManager[None]:
+        """Return the enqueue middleware of an app around the making of this job."""
+        return enqueuing(session.hooks.enqueue, [self.info], _check_headers)
+
+    def statement(self) -> Statement[UUID]:
+        """Return the statement that makes it. Its answer is the id, or that of the key's holder."""
+        headers = codec.encode_document(self.info.headers) if self.info.headers else None
+        given = {**self._given, "headers": headers}
+        return jobs.enqueue_by_name(self.info.job_id, self.info.task, self._encoded, given)
+
+
+def _check_headers(job: NewJobInfo) -> None:
+    checked_headers(job.headers)
 
 
 def _unique(options: Options) -> Unique | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from headway._api.new_job import chunks, portions
+from headway._api.enqueuing import enqueuing
+from headway._api.new_job import check_size, checked_headers, chunks, portions
 from headway._api.session import Session
 from headway.core.definition import Definition
+from headway.core.hooks import NewJobInfo
 from headway.core.ids import new_ids
 from headway.errors import InvalidInput
 from headway.job import Job
@@ -38,6 +42,12 @@ class Call(Generic[R]):
         """Return whether this session's app defines the task."""
         return self._session is session
 
+    def into(self, children: list[Any]) -> Job[R]:
+        """Add the job to those that an attempt makes if it succeeds. Return its handle."""
+        with around_enqueue(self._session, [self]):
+            children.append(self.job)
+        return self.handle()
+
     def handle(self, holder: str | None = None) -> Job[R]:
         """Return a handle on the job of this call, or on the job that holds its unique key."""
         typed = None if self.definition.flow else self.definition
@@ -55,7 +65,34 @@ def check_calls(calls: Iterable[Call[Any]]) -> list[Call[Any]]:
     return found
 
 
-def _check_sendable(session: Session, calls: Sequence[Call[Any]]) -> None:
+def around_enqueue(session: Session, calls: Sequence[Call[Any]]) -> AbstractContextManager[None]:
+    """Return the enqueue middleware of the app around the making of these jobs."""
+    if not session.hooks.enqueue:
+        return nullcontext()
+    made = {call.job.id: call for call in calls}
+
+    def take(info: NewJobInfo) -> None:
+        call = made[str(info.job_id)]
+        call.job.headers = info.headers or None
+        headers = checked_headers(info.headers)
+        encoded = bytes(call.job.input)
+        check_size(call.definition, encoded, headers, session.max_payload_bytes)
+
+    new = [
+        NewJobInfo(
+            job_id=UUID(call.job.id),
+            task=call.job.task,
+            step=call.job.step,
+            queue=call.job.queue,
+            headers=dict(call.job.headers or {}),
+            _input=bytes(call.job.input),
+        )
+        for call in calls
+    ]
+    return enqueuing(session.hooks.enqueue, new, take)
+
+
+def check_sendable(session: Session, calls: Sequence[Call[Any]]) -> None:
     """Raise InvalidInput if a call is of another app, or is given twice: a call makes one job."""
     seen = set[str]()
     for position, call in enumerate(calls):
@@ -78,14 +115,15 @@ async def send(session: Session, calls: Sequence[Call[R]], conn: Any) -> list[Jo
     """
     if not calls:
         return []
-    _check_sendable(session, calls)
+    check_sendable(session, calls)
     new = [call.job for call in calls]
     await session.ready_client()
-    if conn is not None:
-        taken = await session.run_in(conn, lambda place: _statements_in(session, new, place))
-    else:
-        withdraw = partial(_withdraw, [job.id for job in new])
-        taken = await session.run_all(_statements(session, new), on_repeat=withdraw)
+    with around_enqueue(session, calls):
+        if conn is not None:
+            taken = await session.run_in(conn, lambda place: _statements_in(session, new, place))
+        else:
+            withdraw = partial(_withdraw, [job.id for job in new])
+            taken = await session.run_all(_statements(session, new), on_repeat=withdraw)
     return _handles(calls, taken)
 
 
@@ -136,14 +174,15 @@ def send_sync(session: Session, calls: Sequence[Call[R]], conn: Any) -> list[Job
     """
     if not calls:
         return []
-    _check_sendable(session, calls)
+    check_sendable(session, calls)
     new = [call.job for call in calls]
     session.ready_client_sync()
-    if conn is not None:
-        taken = session.run_in_sync(conn, lambda place: _statements_in(session, new, place))
-    else:
-        withdraw = partial(_withdraw, [job.id for job in new])
-        taken = session.run_all_sync(_statements(session, new), on_repeat=withdraw)
+    with around_enqueue(session, calls):
+        if conn is not None:
+            taken = session.run_in_sync(conn, lambda place: _statements_in(session, new, place))
+        else:
+            withdraw = partial(_withdraw, [job.id for job in new])
+            taken = session.run_all_sync(_statements(session, new), on_repeat=withdraw)
     return _handles(calls, taken)
 
 
@@ -190,8 +229,16 @@ def send_alike_sync(
 
 
 def _statements(session: Session, new: Sequence[NewJob]) -> list[Statement[Any]]:
-    target, now = session.target, session.clock.now()
+    target, now = session.target, _now(session, new)
     return [jobs.enqueue(target, chunk, now, notify_after=True) for chunk in chunks(new)]
+
+
+def _now(session: Session, new: Sequence[NewJob]) -> datetime | None:
+    """Return the time of a test, None in production. The caller computed `at` by this machine's clock,
+    which has gone on while that of the test stood."""
+    if any(job.at is not None for job in new):
+        session.clock.catch_up()
+    return session.clock.now()
 
 
 def _withdraw(ids: Sequence[str]) -> list[Statement[Any]]:
@@ -209,7 +256,7 @@ def _statements_in(
     session: Session, new: Sequence[NewJob], place: Identity
 ) -> list[Statement[Any]]:
     """Return the same for the caller's connection, which must lead to `place`."""
-    target, now = session.target, session.clock.now()
+    target, now = session.target, _now(session, new)
     return [jobs.enqueue_in(target, chunk, now, place) for chunk in chunks(new)]
 
 

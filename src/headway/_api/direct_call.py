@@ -31,7 +31,7 @@ def call(
     if not wanted:
         return function(*args, **kwargs)
     found = given.get(definition.context_parameter or "")
-    context: Callable[[], Context] = lambda: found or Context.for_test(task=definition.name)  # noqa: E731
+    context: Callable[[], Context] = lambda: found or Context.fake(task=definition.name)  # noqa: E731
     if definition.executor == "async":
         return _awaited(function, overrides, wanted, context, args, kwargs)
     with ExitStack() as stack:

@@ -50,7 +50,7 @@ def text_of(value: str | None, name: str) -> str | None:
     return value
 
 
-def check_limit(limit: int) -> None:
-    """Raise ConfigError if this cannot be the size of a page."""
-    if type(limit) is not int or not 1 <= limit <= _MOST:
-        raise ConfigError(f"limit {limit!r} must be a whole number from 1 to {_MOST}")
+def check_limit(limit: int, most: int = _MOST) -> None:
+    """Raise ConfigError if this cannot be a number of jobs to read."""
+    if type(limit) is not int or not 1 <= limit <= most:
+        raise ConfigError(f"limit {limit!r} must be a whole number from 1 to {most}")

@@ -29,7 +29,7 @@ class CallOptions(TypedDict, total=False):
     """The options of `using`. Those left out come from the task."""
 
     delay: Duration | None
-    """Not before so long from now."""
+    """The earliest start, as a duration from now."""
     at: datetime | None
     """Not before then."""
     priority: int | None
@@ -89,13 +89,26 @@ class Options:
             check_name(self.queue, "queue")
         as_key(self.concurrency_key)
         as_unique(self.unique)
-        if self.headers is not None and not isinstance(self.headers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"headers={self.headers!r} is not a mapping of texts")
-        for name, value in (self.headers or {}).items():
-            if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidInput(f"header {name!r} must be text with a text value")
-        if self.headers:
-            codec.encode(dict(self.headers))
+        checked_headers(self.headers)
+
+
+def checked_headers(headers: Mapping[str, str] | None) -> bytes:
+    """Return headers as JSON; nothing for none. Raise an error if they are not texts."""
+    if headers is not None and not isinstance(headers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"headers={headers!r} is not a mapping of texts")
+    for name, value in (headers or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"header {name!r} must be text with a text value")
+    return codec.encode(dict(headers)) if headers else b""
+
+
+def check_size(definition: Definition, encoded: bytes, headers: bytes, most_bytes: int) -> None:
+    """Raise PayloadTooLarge if the input of a call and its headers have more bytes together."""
+    if headers:
+        what = f"the input of {definition.handler} with its headers"
+        codec.check_size(encoded + headers, most_bytes, what)
+    else:
+        check_input(definition, encoded, most_bytes)
 
 
 def new_job(
@@ -108,11 +121,8 @@ def new_job(
     """The job of a call. An option is the step's own, else the call's, else the task's or flow's."""
     arguments = definition.bind(args, kwargs)
     encoded = definition.encode(arguments)
-    if options.headers:
-        what = f"the input of {definition.handler} with its headers"
-        codec.check_size(encoded + codec.encode(dict(options.headers)), most_bytes, what)
-    else:
-        check_input(definition, encoded, most_bytes)
+    headers = codec.encode(dict(options.headers)) if options.headers else b""
+    check_size(definition, encoded, headers, most_bytes)
     retry = as_retry(_chosen("retry", definition, options), over=definition.retry)
     job = NewJob(
         id=str(new_id()),
@@ -179,7 +189,7 @@ def plain_shape(definition: Definition, options: Options) -> PlainShape | None:
     queue: str = _chosen("queue", definition, options)
     if not (queue.isascii() and definition.name.isascii() and definition.step.isascii()):
         return None
-    retry: Retry = _chosen("retry", definition, options)
+    retry = as_retry(_chosen("retry", definition, options), over=definition.retry)
     priority: int = _chosen("priority", definition, options)
     return PlainShape(queue, definition.name, definition.step, priority, retry.max_attempts)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Protocol, TypedDict, get_args
+from typing import Any, Protocol, TypedDict, cast, get_args
 
-from headway.core.around import Around
 from headway.core.batch import Batch
 from headway.core.config import DEFAULT_QUEUE, STOP_GRACE, Keep, Retention, keep_seconds
 from headway.core.definition import Definition, ExecutorKind, Steps
 from headway.core.duration import Duration
+from headway.core.hooks import Hooks
 from headway.core.keys import By, Key, Unique, as_key, as_unique
 from headway.core.limits import Limit, as_limit
 from headway.core.names import check_name
@@ -53,6 +53,10 @@ class StepOptions(TypedDict, total=False):
     """Limits how many jobs with the same key run at once in the whole fleet."""
     limit: Limit | None
     """How many run at once and how many start in a time, anywhere; by key, each key on its own."""
+    aliases: Mapping[str, str] | None
+    """Earlier names of parameters, with those of today: jobs made with the earlier ones still run."""
+    former_names: Sequence[str] | None
+    """Earlier names of the task or step: jobs made under them still run."""
 
 
 class _Endings(TypedDict, total=False):
@@ -92,6 +96,8 @@ class FlowOptions(_Endings, total=False):
     timeout: Duration | None
     transaction: bool
     concurrency_key: By | Key | None
+    former_names: Sequence[str] | None
+    """Earlier names of the flow: jobs made under them still run."""
 
 
 def check_options(kind: type, given: Mapping[str, Any], what: str) -> None:
@@ -107,11 +113,9 @@ def check_options(kind: type, given: Mapping[str, Any], what: str) -> None:
 
 
 def define_task(
-    function: Callable[..., Any],
-    options: Mapping[str, Any],
-    retention: Callable[[], Retention],
-    around: Sequence[Around] = (),
-) -> Definition:
+    function: Callable[..., Any], options: Mapping[str, Any], retention: Callable[[], Retention],
+    hooks: Hooks,
+) -> Definition:  # fmt: skip
     """The definition of a task."""
     check_options(BatchTaskOptions, options, "a task")
     _check_function(function, "a task")
@@ -122,7 +126,8 @@ def define_task(
         name=options.get("name") or function.__name__,
         function=function,
         batch=batch,
-        around=around,
+        hooks=hooks,
+        **_history(options),
         **_shared(function, options),
         **endings(options, retention),
     )
@@ -132,7 +137,7 @@ def define_task(
 
 def define_step(
     steps: Steps, flow: Mapping[str, Any], function: Callable[..., Any], options: Mapping[str, Any],
-    retention: Callable[[], Retention], around: Sequence[Around] = (),
+    retention: Callable[[], Retention], hooks: Hooks,
 ) -> Definition:  # fmt: skip
     """The definition of a step; `flow` are the options of its flow."""
     check_options(StepOptions, options, f"a step of {steps.flow}")
@@ -144,8 +149,9 @@ def define_step(
         function=function,
         step=options.get("name") or function.__name__,
         flow=steps,
-        own=frozenset(options) - {"name"},
-        around=around,
+        own=frozenset(options) - {"name", "aliases", "former_names"},
+        hooks=hooks,
+        **_history(options),
         **_shared(function, {**kept, **options, "retry": retry}),
         **endings(flow, retention),
     )
@@ -183,6 +189,34 @@ def _keeps(
         keep_seconds(keep)
         rules = Retention(succeeded=keep)
     return lambda: rules.over(retention())
+
+
+def former_names(given: object) -> tuple[str, ...]:
+    """Return earlier names as a tuple. Raise ConfigError if they are not names."""
+    if given is None:
+        return ()
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ConfigError(f"former_names={given!r} must be a list of names")
+    names = tuple(cast("Sequence[Any]", given))  # type: ignore[redundant-cast]
+    for name in names:
+        if "/" in check_name(name, "former name"):
+            raise ConfigError(f"former name {name!r} must not contain /")
+    return names
+
+
+def _both(aliases: dict[Any, Any]) -> list[Any]:
+    return [*aliases, *aliases.values()]
+
+
+def _history(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a definition about earlier versions of the code."""
+    aliases: Any = options.get("aliases")
+    aliases = {} if aliases is None else aliases
+    if not isinstance(aliases, dict) or not all(isinstance(n, str) for n in _both(aliases)):  # pyright: ignore[reportUnknownArgumentType]
+        raise ConfigError(
+            f"aliases={aliases!r} must map earlier names of parameters to those of today"
+        )
+    return {"aliases": aliases, "former_names": former_names(options.get("former_names"))}
 
 
 def _shared(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,12 +26,16 @@ class Registry:
 
     def add(self, name: str, task: AnyTask, schedule: Scheduled | None) -> None:
         """Add a task or flow. Raise ConfigError if its name or that of a schedule is taken."""
-        if name in self.tasks:
-            raise ConfigError(
-                f"there is a task or flow {name!r} already; give this one another name"
-            )
+        names = [name, *task.former_names]
+        for each in names:
+            if each in self._session.tasks or names.count(each) > 1:
+                raise ConfigError(
+                    f"there is a task or flow {each!r} already, or one was called so; give this one "
+                    "another name"
+                )
         self._schedules.add(task, name, schedule)
-        self.tasks[name] = self._session.tasks[name] = task
+        self.tasks[name] = task
+        self._session.tasks |= dict.fromkeys(names, task)
 
     def get(self, name: str) -> AnyTask:
         """Return the task or flow of this name. Raise UnknownTask if there is none."""

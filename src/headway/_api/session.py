@@ -12,21 +12,22 @@ import multiprocessing
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from headway import embedded
+from headway._api import apps
+from headway._api.child_preparation import ChildPreparation, DeclaresSchedules, Loaded
 from headway._api.ready_jobs import Arrivals, ThreadArrivals
-from headway.core.around import Around
 from headway.core.clock import Clock
 from headway.core.definition import Definition
+from headway.core.hooks import Hooks
 from headway.engine import logs
 from headway.engine.notify.ready import ReadyListener
 from headway.engine.notify.results import ResultListener
 from headway.errors import ConfigError, UnknownTask
-from headway.settings import files, layers
+from headway.settings import layers
 from headway.store import migrate, rights
 from headway.store.connections.call_budget import OnRepeat
 from headway.store.connections.caller_transactions import Making
@@ -43,42 +44,21 @@ R = TypeVar("R")
 
 log = logging.getLogger("headway.settings")
 
-
-class DeclaresSchedules(Protocol):
-    """A task or a flow."""
-
-    def definitions(self) -> list[Definition]: ...
-
-
-class Loaded(Protocol):
-    """An app that was imported."""
-
-    @property
-    def tasks(self) -> Mapping[str, DeclaresSchedules]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ChildPreparation:
-    """Makes a child process of a worker find what the worker did. It can be sent there."""
-
-    directory: Path | None
-    load_again: Callable[[], Loaded] | None
-    logging: tuple[str, logs.Format] | None
-
-    @property
-    def loads_app(self) -> bool:
-        """Whether the child gets the definitions of the whole app."""
-        return self.load_again is not None
-
-    def __call__(self) -> dict[str, Definition]:
-        """Return the app's definitions by handler; none if the app cannot be loaded again."""
-        files.look_from(self.directory)
-        if self.logging is not None:
-            logs.set_up(*self.logging)
-        if self.load_again is None:
-            return {}
-        declared = self.load_again().tasks.values()
-        return {found.handler: found for task in declared for found in task.definitions()}
+_OF_DATABASE = (
+    "_arrivals",
+    "_command_line",
+    "_hearing",
+    "_instead",
+    "_results",
+    "_server",
+    "client",
+    "clock",
+    "max_payload_bytes",
+    "schema",
+    "settings",
+    "target",
+)
+"""The attributes of a session that belong to one database."""
 
 
 class Session:
@@ -87,7 +67,6 @@ class Session:
     def __init__(self, code: Mapping[str, layers.Setting]) -> None:
         """`code` is what the app was made with."""
         self._code = code
-        self._command_line: dict[str, layers.Setting] = {}
         self.load_again: Callable[[], Loaded] | None = None
         """In a process of this app's worker: imports the app, and redirects it as it is here."""
         self.find_dsn: Callable[[], str] | None = None
@@ -97,24 +76,48 @@ class Session:
         self.on_embedded: Callable[[DatabasePlace, Path], None] = self._log_embedded
         """Called with an embedded server's place and data, once, when it is begun to be used."""
         self._starting = threading.Lock()
-        self._server: embedded.EmbeddedServer | None = None
-        self._results: PerLoop[ResultListener] = PerLoop(ResultListener.stop, _drop)
-        self._arrivals: PerLoop[ReadyListener] = PerLoop(ReadyListener.stop, _drop)
-        self._hearing = Hearing()
-        self.patience: float | None = None
+        self.timeout: float | None = None
         """Seconds after which a call is given up; none: the client's default."""
         self.tasks: dict[str, DeclaresSchedules] = {}
-        """The tasks and flows of the app, by name."""
+        """The tasks and flows of the app, by name and by earlier names."""
         self.overrides: dict[Callable[..., Any], Callable[..., Any]] = {}
         """Replacements for functions given to `Depends`."""
-        self.around: list[Around] = []
-        """Code to run around each attempt of the app's jobs."""
-        self.clock = Clock()
+        self.hooks = Hooks()
+        self.enter(Clock())
+
+    def enter(self, clock: Clock, instead: apps.Instead | None = None, **attributes: Any) -> None:
+        """Begin without a connection. `instead` returns settings that override those of the app.
+
+        `attributes` are the `target` and the `client` of a test without a database.
+        """
+        self._command_line: dict[str, layers.Setting] = {}
+        self._instead = instead
+        self.clock = clock
+        self._server: embedded.EmbeddedServer | None = None
+        self._results: PerLoop[ResultListener] = PerLoop(
+            ResultListener.stop, ResultListener.abandon
+        )
+        self._arrivals: PerLoop[ReadyListener] = PerLoop(ReadyListener.stop, ReadyListener.abandon)
+        self._hearing = Hearing()
+        self.__dict__.update(attributes)
+
+    def leave(self) -> dict[str, Any]:
+        """Forget the database, and what is open. `resume` takes it back. For tests (apps.py)."""
+        return {name: self.__dict__.pop(name) for name in _OF_DATABASE if name in self.__dict__}
+
+    def resume(self, left: dict[str, Any]) -> None:
+        """Close what was opened since `leave`, on all event loops, and go on as before it."""
+        self._results.drop_all()
+        self._arrivals.drop_all()
+        if "client" in self.__dict__:
+            self.client.close_sync(loops=True)
+        self.leave()
+        self.__dict__.update(left)
 
     def definition(self, task: str, step: str) -> Definition:
         """Return the definition of a task at a step. Raise UnknownTask if the app has none."""
         for definition in self.tasks[task].definitions() if task in self.tasks else ():
-            if definition.step == step:
+            if definition.name == task and definition.step == step:
                 return definition
         known = ", ".join(sorted(self.tasks)) or "none"
         wanted = f"step {step!r} of flow {task!r}" if step else f"task {task!r}"
@@ -134,6 +137,8 @@ class Session:
         if self.find_dsn is not None:
             code = {**code, **layers.in_code({"database_url": self.find_dsn()})}
         settings = layers.load(code, self._command_line)
+        if self._instead is not None:
+            settings = layers.load(code, self._instead(settings))
         place = settings["database_url"]
         if place.value is not None:
             try:
@@ -215,7 +220,7 @@ class Session:
     @cached_property
     def client(self) -> Client:
         client = Client(self.target, pool_size=self.settings.app.pool_size)
-        client.patience = self.patience
+        client.timeout = self.timeout
         return client
 
     def redirect(self, *, dsn: str | None = None, schema: str | None = None) -> None:
@@ -247,7 +252,9 @@ class Session:
                 "this process was started by a worker, and importing the main module would start "
                 'another worker in it; start workers under if __name__ == "__main__"'
             )
-        return ChildPreparation(self.settings.directory, self.load_again, logs.in_use())
+        return ChildPreparation(
+            self.settings.directory, self.load_again, logs.in_use(), apps.redirection_for_child()
+        )
 
     async def results(self, within: float | None = None) -> ResultListener:
         """Return who listens for the ends of jobs on this event loop, ready after `within` seconds."""
@@ -401,7 +408,3 @@ def _one(statement: Statement[R]) -> Script[R]:
     """Return a script of one statement."""
     answer: R = yield statement
     return answer
-
-
-def _drop(_: object) -> None:
-    """Nothing is left to do: the tasks of a closed loop are gone, and their connections with them."""

@@ -9,7 +9,7 @@ from datetime import datetime
 import click
 
 from headway.app import Headway
-from headway.cli.failure_groups import Group, as_row, grouped
+from headway.cli.failure_groups import FailureGroup, as_row, grouped
 from headway.cli.options import as_json, database
 from headway.cli.output import ago, clean_name, console, first_line, print_json_line, table
 from headway.cli.parsing import duration
@@ -93,7 +93,7 @@ def _print(failure: Failure, as_json: bool) -> None:
     )
 
 
-def _print_groups(groups: Sequence[Group], now: datetime, as_json: bool) -> None:
+def _print_groups(groups: Sequence[FailureGroup], now: datetime, as_json: bool) -> None:
     if as_json:
         for group in groups:
             print_json_line(group)

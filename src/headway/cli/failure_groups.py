@@ -14,7 +14,7 @@ _EXAMPLES = 3
 
 
 @dataclass(slots=True)
-class Group:
+class FailureGroup:
     """Jobs of one task that failed at one step with the same error."""
 
     task: str
@@ -27,13 +27,13 @@ class Group:
     """A few examples."""
 
 
-def grouped(rows: Iterable[FailedJob]) -> list[Group]:
+def grouped(rows: Iterable[FailedJob]) -> list[FailureGroup]:
     """Return the groups of these rows (oldest first), the largest group first."""
-    groups: dict[tuple[str, str, str], Group] = {}
+    groups: dict[tuple[str, str, str], FailureGroup] = {}
     for row in rows:
         error = first_line(f"{row.error_type}: {row.error_message}")
         key = (row.task, row.step, error)
-        group = groups.setdefault(key, Group(*key, row.finished_at, row.finished_at))
+        group = groups.setdefault(key, FailureGroup(*key, row.finished_at, row.finished_at))
         group.count += 1
         group.newest = row.finished_at
         if group.count <= _EXAMPLES:

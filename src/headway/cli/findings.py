@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from headway.cli.output import counted, pause_in_words
@@ -37,6 +38,8 @@ def examine(
         Finding("schema", "ok", schema),
         clock_finding(apart),
         *_workers(alive, queues),
+        *_versions(alive),
+        *_code_of_queues(alive),
         *(_queue(queue, max_wait) for queue in queues),
         *(_stranded(task, count) for task, count in stranded.items() if alive),
         *(_paused(said) for said in controls if said.kind == "task" and said.paused),
@@ -63,6 +66,46 @@ def _workers(alive: Sequence[WorkerInfo], queues: Sequence[QueueInfo]) -> list[F
         jobs = counted(waiting, "unfinished job")
         return [*found, Finding("workers", "wrong", f"{which}, with {jobs}; {start}")]
     return [*found, Finding("workers", "note", f"{which}; {start}")]
+
+
+_SQL = "sql"
+"""The version of a consumer in SQL: it has neither a library nor code of tasks."""
+
+
+def _versions(alive: Sequence[WorkerInfo]) -> list[Finding]:
+    """Return a note if live workers run several versions of Headway, as they do during a deploy."""
+    count = Counter(worker.version for worker in alive if worker.version != _SQL)
+    if len(count) < 2:
+        return []
+    words = ", ".join(f"{counted(count[each], 'worker')} of {each}" for each in sorted(count))
+    return [Finding("versions", "note", f"{words}; a deploy is under way, or was left half done")]
+
+
+def _code_of_queues(alive: Sequence[WorkerInfo]) -> list[Finding]:
+    """Return a note for each queue that live workers with different tasks serve."""
+    found: list[Finding] = []
+    for queue in sorted({queue for worker in alive for queue in worker.queues}):
+        serving = [each for each in alive if each.version != _SQL and queue in each.queues]
+        known = {task for worker in serving for task in worker.tasks}
+        partly = sorted(task for task in known if any(task not in w.tasks for w in serving))
+        if not partly:
+            continue
+        without = [str(w.id) for w in serving if any(task not in w.tasks for task in partly)]
+        tasks = ", ".join(partly[:_NAMED]) + (
+            f" and {len(partly) - _NAMED} more" if len(partly) > _NAMED else ""
+        )
+        found.append(
+            Finding(
+                f"code of {queue}",
+                "note",
+                f"its workers run different code: not all of them know {tasks} "
+                f"(worker {', '.join(without[:_NAMED])})",
+            )
+        )
+    return found
+
+
+_NAMED = 5
 
 
 def _worker(worker: WorkerInfo) -> Finding:

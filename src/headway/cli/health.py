@@ -10,7 +10,7 @@ from headway.app import Headway
 from headway.cli.exits import FAILED, OK, UNREACHABLE, exit_code
 from headway.cli.findings import examine, schema_is_wrong
 from headway.cli.loading import is_open
-from headway.cli.options import as_json, database
+from headway.cli.options import as_json, unopened_database
 from headway.cli.output import clean, clean_name, console, print_json, table
 from headway.cli.parsing import duration
 from headway.core.clock import monotonic, wall
@@ -32,7 +32,7 @@ _COLOURS = {"ok": "green", "note": "yellow", "wrong": "bold red"}
     "(default: health.max_wait of the configuration).",
 )
 @as_json
-@database
+@unopened_database
 def health(hw: Headway, max_wait: float | None, as_json: bool) -> None:
     """Check the database, the schema, the workers and the queues. Exit with 1 on a problem."""
     figures: dict[str, Any] = {}

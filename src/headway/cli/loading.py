@@ -66,7 +66,7 @@ def plain_app(dsn: str | None, schema: str | None) -> Headway:
         session_of(own).redirect(schema=schema)
         dsn, schema = own.dsn, own.schema
     hw = Headway(pool_size=1)
-    session_of(hw).patience = CONNECT_TIMEOUT
+    session_of(hw).timeout = CONNECT_TIMEOUT
     session_of(hw).redirect(dsn=dsn, schema=schema)
     return _careful(hw)
 
@@ -86,9 +86,9 @@ def read_settings(spec: str | None, *, dsn: str | None, schema: str | None) -> S
 @asynccontextmanager
 async def opened(hw: Headway) -> AsyncGenerator[None]:
     """Open the app. Connecting has a short time limit for the terminal, later statements do not."""
-    session_of(hw).patience = CONNECT_TIMEOUT
+    session_of(hw).timeout = CONNECT_TIMEOUT
     async with hw:
-        session_of(hw).client.patience = None
+        session_of(hw).client.timeout = None
         yield
 
 

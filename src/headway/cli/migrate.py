@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from headway.app import Headway
-from headway.cli.options import as_json, database
+from headway.cli.options import as_json, unopened_database
 from headway.cli.output import clean, print_json
 
 
@@ -17,7 +17,7 @@ from headway.cli.output import clean, print_json
     help="Also create roles for producers, workers, readers and operators, named after the schema.",
 )
 @as_json
-@database
+@unopened_database
 def migrate(hw: Headway, sql: bool, roles: bool, as_json: bool) -> None:
     """Create or upgrade Headway's schema. Only --roles changes anything outside it.
 

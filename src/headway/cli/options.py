@@ -60,20 +60,23 @@ def place(command: F) -> F:
 
 
 def announce(hw: Headway) -> None:
-    """Connect, and print on standard error which database the command is about to change."""
+    """Connect, and print on standard error which database the command works on."""
     hw.open_sync()
     if not hw.place.embedded:  # `loading` has printed it
         click.echo(f"using {clean(str(hw.place))}", err=True)
 
 
 def database(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options above. The command gets an app without tasks as its first argument."""
-    return _on_place(command, before=lambda hw: None)
+    """Add the options above. The command gets an app without tasks as its first argument.
 
-
-def changed_database(command: Callable[..., None]) -> Callable[..., None]:
-    """Do the same for a command that changes something: name the database first."""
+    It names the database first, on standard error.
+    """
     return _on_place(command, before=announce)
+
+
+def unopened_database(command: Callable[..., None]) -> Callable[..., None]:
+    """Do the same for a command that opens the database and names it itself."""
+    return _on_place(command, before=lambda hw: None)
 
 
 def _on_place(

@@ -22,6 +22,7 @@ COMMANDS = {
     "queue": "headway.cli.queue.commands:queue",
     "schedule": "headway.cli.schedule.commands:schedule",
     "errors": "headway.cli.errors:errors",
+    "check": "headway.cli.check:check",
     "health": "headway.cli.health:health",
     "bench": "headway.cli.bench.command:bench",
     "config": "headway.cli.config:config",
@@ -66,7 +67,7 @@ _EPILOG = """
 \b
 Exit codes:
   0  success
-  1  the command had nothing to do (no such job, nothing to cancel), or health found a problem
+  1  the command had nothing to do (no such job, nothing to cancel), or health or check found a problem
   2  wrong command, app, configuration or schema
   3  the database cannot be reached or refused the command
   4  a bug in Headway

@@ -10,7 +10,7 @@ import copy
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -140,8 +140,15 @@ class Shape(Generic[T]):
 class Parameters:
     """The parameters of a function as a struct: `encode` checks a call, `decode` a stored one."""
 
-    def __init__(self, name: str, fields: Mapping[str, tuple[Any, Any]]) -> None:
-        """`fields` maps each name to (type, default). `REQUIRED` stands for no default."""
+    def __init__(
+        self,
+        name: str,
+        fields: Mapping[str, tuple[Any, Any]],
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        """`fields` maps each name to (type, default). `REQUIRED` stands for no default. `aliases` maps
+        earlier names to those of today."""
+        self._aliases = aliases or {}
         specs: list[Any] = [
             (field, kind) if default is REQUIRED else (field, kind, _default(default))
             for field, (kind, default) in fields.items()
@@ -158,7 +165,23 @@ class Parameters:
         return encoded
 
     def decode(self, text: str | bytes) -> dict[str, Any]:
-        return msgspec.structs.asdict(self._shape.decode(text))
+        """Return the arguments of a stored call, by the names of today."""
+        try:
+            return msgspec.structs.asdict(self._shape.decode(text))
+        except InvalidInput:
+            if (renamed := self._renamed(text)) is None:
+                raise
+            return msgspec.structs.asdict(self._shape.decode(renamed))
+
+    def _renamed(self, text: str | bytes) -> bytes | None:
+        """Return a stored call with earlier names replaced; None if it has none of them."""
+        given = readable(text) if self._aliases else None
+        if not isinstance(given, dict) or not (stored := cast("dict[str, Any]", given)):
+            return None
+        today = {self._aliases.get(name, name): value for name, value in stored.items()}
+        if today.keys() == stored.keys() or len(today) < len(stored):
+            return None
+        return encode(today)
 
 
 REQUIRED: Any = object()

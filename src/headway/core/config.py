@@ -274,10 +274,12 @@ class SupervisorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """The log of `headway worker` on standard error."""
+    """The log of `headway worker`, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+    config: str | Path | None = None
+    """A file for `logging.config` in place of these two: .json or .toml with a dictionary, or .ini."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

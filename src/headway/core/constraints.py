@@ -112,7 +112,9 @@ def _is_foreign(note: Any) -> bool:
 def _translated(note: Any) -> list[Any]:
     if _is_of(note, "pydantic", "FieldInfo"):
         if not note.is_required() or any(getattr(note, name, None) for name in _NOT_OF_PARAMETERS):
-            raise TypeError(f"{note!r} says more than constraints, which would not be kept")
+            raise TypeError(
+                f"{note!r} has more than constraints, which would not be checked; give only constraints"
+            )
         return [each for inner in note.metadata for each in _translated(inner)]
     if _is_of(note, "annotated_types", *_BOUNDS):
         attribute, ours = _BOUNDS[type(note).__name__]

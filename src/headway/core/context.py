@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
+from headway.core.clock import wall
 from headway.core.config import DEFAULT_QUEUE
 from headway.core.failure import storable
 from headway.core.ids import new_id
@@ -27,9 +28,7 @@ log = logging.getLogger("headway.job")
 class CallOf(Protocol[H_co]):
     """A call that is ready to be enqueued."""
 
-    @property
-    def job(self) -> Any: ...
-    def handle(self) -> H_co: ...
+    def into(self, children: list[Any]) -> H_co: ...
 
 
 class Enqueueable(Protocol[P, H_co]):
@@ -65,7 +64,7 @@ class Context:
     max_attempts: int
     headers: Mapping[str, str]
     deadline: datetime | None
-    """When the attempt times out, by this machine's clock. None without a timeout."""
+    """When the attempt times out, by the clock of `now()`. None without a timeout."""
     _note: Note = field(repr=False)
     _stopped: bool = field(default=False, repr=False)
     step: str = ""
@@ -75,9 +74,10 @@ class Context:
     children: list[Any] = field(default_factory=list[Any], repr=False)
     """For the worker: the jobs made by `enqueue`."""
     _conn: Any = field(default=None, repr=False)
+    _now: Callable[[], datetime] = field(default=wall, repr=False)
 
     @classmethod
-    def for_test(
+    def fake(
         cls,
         *,
         task: str = "test",
@@ -92,13 +92,14 @@ class Context:
         cancelled: bool = False,
         job_id: UUID | None = None,
         on_progress: Note | None = None,
+        now: datetime | None = None,
     ) -> Context:
         """Return a context for a direct call of a task, in a test.
 
-        `ctx.conn` returns `conn`. `on_progress` is called with progress. Jobs made by `ctx.enqueue` are
-        in `ctx.children` only.
+        `ctx.conn` returns `conn`, and `ctx.now()` returns `now`. `on_progress` is called with progress.
+        Jobs made by `ctx.enqueue` are in `ctx.children` only.
 
-        >>> Context.for_test(attempt=2).attempt
+        >>> Context.fake(attempt=2).attempt
         2
         """
         context = cls(
@@ -113,9 +114,14 @@ class Context:
             _stopped=cancelled,
             step=step,
             state=state,
+            _now=wall if now is None else lambda: now,
         )
-        context.lend(conn)
+        context.attach(conn)
         return context
+
+    def now(self) -> datetime:
+        """Return the time, in UTC: this machine's, or the test's in a test that travels in time."""
+        return self._now()
 
     @property
     def cancelled(self) -> bool:
@@ -127,10 +133,11 @@ class Context:
 
     @property
     def logger(self) -> JobLogger:
-        """A logger that adds the job's id, task, attempt and queue to its records."""
+        """A logger that adds the job's id, task, step, attempt and queue to its records."""
         extra = {
             "job_id": str(self.job_id),
             "task": self.task,
+            "step": self.step,
             "attempt": self.attempt,
             "queue": self.queue,
         }
@@ -159,9 +166,7 @@ class Context:
 
     def enqueue_sync(self, task: Enqueueable[P, H], *args: P.args, **kwargs: P.kwargs) -> H:
         """Sync version of `enqueue`, for plain functions."""
-        call = task.call(*args, **kwargs)
-        self.children.append(call.job)
-        return call.handle()
+        return task.call(*args, **kwargs).into(self.children)
 
     async def progress(self, percent: float, message: str = "") -> None:
         """Report how far the job is. `status()`, the command line and the dashboard show it."""
@@ -172,7 +177,7 @@ class Context:
         share = round(min(max(float(percent), 0.0), 100.0), 2)
         self._note({"percent": share, "message": storable(str(message), _LONGEST_NOTE)})
 
-    def lend(self, conn: Any) -> None:
+    def attach(self, conn: Any) -> None:
         """For the worker: set the connection that `conn` returns."""
         self._conn = conn
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
 from headway.core import batch, codec, keys
-from headway.core.around import Around
 from headway.core.batch import Batch
 from headway.core.config import STOP_GRACE, Retention, check_priority
 from headway.core.constraints import check_default, check_storable, stored_type
 from headway.core.depends import Dependency
 from headway.core.duration import optional_seconds, seconds
+from headway.core.hooks import Hooks
 from headway.core.injection import Injected, check_providers, injected, is_unreadable
 from headway.core.keys import Key, Unique
 from headway.core.limits import Limit
 from headway.core.names import check_name
 from headway.core.retry import Retry
-from headway.core.signature import annotation, item_type
+from headway.core.signature import annotation, check_aliases, item_type
 from headway.errors import ConfigError, InvalidInput
 
 ExecutorKind = Literal["async", "thread", "process"]
@@ -61,19 +61,28 @@ class Definition:
     dead_letter: str | None = None
     on_failure: str | None = None
     stop_grace: Any = STOP_GRACE
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Earlier names of parameters, in stored calls, with their names of today."""
+    former_names: tuple[str, ...] = ()
+    """Earlier names of the task, or of the step."""
+    renamed_to: str | None = None
+    """The step's name of today, if this is the definition under an earlier name."""
     batch: Batch | None = None
     """Set if the handler takes a list, with one item for each job, and returns a list."""
-    around: Sequence[Around] = field(default=(), repr=False, compare=False)
-    """The app's own list, which may still grow."""
+    hooks: Hooks = field(default_factory=Hooks, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.name, "flow name" if self.flow else "task name")
         if "/" in self.name:
-            raise ConfigError(f"name {self.name!r} must not have a / in it: it parts flow and step")
+            raise ConfigError(
+                f"name {self.name!r} must not contain /, which separates flow and step"
+            )
         if self.step:
             check_name(self.step, "step name")
         if "/" in self.step:
-            raise ConfigError(f"step name {self.step!r} must not have a / in it")
+            raise ConfigError(
+                f"step name {self.step!r} must not contain /, which separates flow and step"
+            )
         check_name(self.queue, "queue")
         check_priority(self.priority)
         optional_seconds(self.timeout, name="timeout")
@@ -83,13 +92,9 @@ class Definition:
         if self.dead_letter is not None:
             check_name(self.dead_letter, "dead_letter")
         if self.on_failure == self.name:
-            raise ConfigError(
-                f"{self.name} cannot be called for its own failures; name another task"
-            )
+            raise ConfigError(f"{self.name} cannot take its own failures; name another task")
         if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
-            raise ConfigError(
-                f"slots {self.slots!r} of {self.handler} must be at least 1, a whole number"
-            )
+            raise ConfigError(f"slots {self.slots!r} of {self.handler} must be at least 1")
         if not isinstance(self.transaction, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
                 f"transaction={self.transaction!r} of {self.handler} must be True or False"
@@ -189,7 +194,8 @@ class Definition:
             for name, (kind, default) in stored.items():
                 check_default(name, default)
                 check_storable(name, kind)
-            return codec.Parameters(self.function.__name__, stored)
+            check_aliases(self.handler, self.aliases, fields)
+            return codec.Parameters(self.function.__name__, stored, self.aliases)
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"the parameters of {self.handler} cannot be stored: {error}"
@@ -254,6 +260,12 @@ class Definition:
                     ) from error
             raise type(error)(f"{self.handler}: {error}") from error
 
+    @property
+    def following(self) -> Definition | None:
+        """The next step of a chain, which takes the result of this one."""
+        step = self.renamed_to or self.step
+        return None if self.flow is None else self.flow.following.get(step)
+
     def key_of(self, key: Key | None, arguments: Mapping[str, Any]) -> str | None:
         """Return the concurrency key of a call with these arguments."""
         return (
@@ -303,16 +315,14 @@ class Definition:
             together.check_slots(self.handler, self.slots, "it has slots for")
 
     def _check_chain(self) -> None:
-        step = None if self.flow is None else self.flow.following.get(self.step)
+        step = self.following
         if step is None:
             return
         try:
             step.call_signature.bind(None)
         except TypeError:
-            raise ConfigError(
-                f"{step.handler} follows {self.step} and must take its result, one value; it takes "
-                f"{step.call_signature}"
-            ) from None
+            takes = f"it takes {step.call_signature}, not one value, the result of {self.step}"
+            raise ConfigError(f"{step.handler} follows {self.step}, but {takes}") from None
 
     def _whole(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments, with the defaults of those left out, for the function of a key."""
@@ -343,6 +353,8 @@ class Steps:
     key: Key | None = None
     """The concurrency key of a job that is enqueued without one, for steps without their own key."""
     steps: dict[str, Definition] = field(default_factory=dict[str, Definition])
+    former_names: tuple[str, ...] = ()
+    """Earlier names of the flow."""
     following: dict[str, Definition] = field(default_factory=dict[str, Definition])
     """The next step of each step in a chain, which takes its result."""
 

@@ -31,6 +31,7 @@ _LONGEST_TRACEBACK = 32_000
 _LONGEST_CHAIN = 10
 
 Envelope = dict[str, Any]
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,13 @@ class Failure:
     """`type`, `message`, `traceback` and `chain`."""
     input: Any = None
     headers: dict[str, str] | None = None
+
+
+class StoredTraceback(Exception):
+    """Stands in the log for an exception of another process. Its text is the traceback of that."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0].rstrip()}"
 
 
 def envelope(kind: str, message: str) -> Envelope:
@@ -88,12 +96,25 @@ def _text(error: BaseException) -> str:
 
 def _format(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, _of_the_handler(error)))
+        return "".join(traceback.format_exception(type(error), error, of_the_handler(error)))
     except BaseException:
         return "".join(traceback.format_tb(error.__traceback__))
 
 
-def _of_the_handler(error: BaseException) -> TracebackType | None:
+def exc_info(envelope: Envelope, error: BaseException | None) -> ExcInfo | None:
+    """Return the exception of a failed attempt as `logging` takes it, or None if there is none.
+
+    If the exception is in another process, it is one that prints the stored traceback.
+    """
+    if error is not None:
+        return type(error), error, of_the_handler(error)
+    if "traceback" not in envelope:
+        return None
+    stored = StoredTraceback(envelope["traceback"])
+    return StoredTraceback, stored, None
+
+
+def of_the_handler(error: BaseException) -> TracebackType | None:
     """Return the traceback without the frames of the worker that called the handler."""
     found = current = error.__traceback__
     while current is not None:

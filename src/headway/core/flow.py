@@ -40,8 +40,7 @@ def following(definition: Definition, returned: Any) -> Next | None:
     """Return the step after one that returned this value, or None if the flow ends."""
     if isinstance(returned, Next):
         return returned
-    flow = definition.flow
-    if flow is None or (step := flow.following.get(definition.step)) is None:
+    if (step := definition.following) is None:
         return None
     return Next(step, step.bind((returned,), {}))
 

@@ -90,6 +90,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class EnqueuedJob:
+    """A job that was enqueued during a test."""
+
+    id: UUID
+    task: str
+    queue: str
+    priority: int
+    state: JobState
+    run_at: datetime
+    headers: dict[str, str]
+    args: dict[str, Any]
+    """The arguments of the call, of the types in the signature."""
+
+
+@dataclass(frozen=True, slots=True)
 class FailedJob:
     """A failed job, as a candidate for a retry."""
 
@@ -109,6 +124,47 @@ class Successor:
     task: str
     queue: str
     state: JobState
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One job of a group, as its follow-up finds it."""
+
+    place: int
+    """Its place in the call, from 0."""
+    id: UUID
+    task: str | None
+    """None if the job has ended and was not kept: then nothing but its id is known."""
+    step: str | None
+    state: JobState | None
+    result: Any
+    """Plain JSON; None unless it succeeded."""
+    error: Envelope | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobGroup:
+    """The group of jobs whose end a follow-up waits or waited for."""
+
+    size: int
+    all_but: int
+    """How many of them may still live when the follow-up runs."""
+    states: dict[JobState, int]
+    """How many there are in each state. Jobs that were not kept are in none."""
+    gathered_at: datetime | None
+    """When the follow-up became ready, or was found to have ended otherwise."""
+
+    @property
+    def living(self) -> int:
+        """How many have not ended."""
+        return sum(
+            count for state, count in self.states.items() if not State.of_label(state).finished
+        )
+
+    @property
+    def ended(self) -> int:
+        """How many have ended."""
+        return self.size - self.living
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +278,8 @@ class WorkerInfo:
     alive: bool
     silent_for: float
     """Seconds since its last heartbeat."""
-    sweeps: bool
-    """Whether it is the leader."""
+    leader: bool
+    """Whether it is the one that runs the sweeps."""
     draining: bool
     listening: bool | None
     """Whether it receives notifications; None if it has not reported that."""

@@ -54,6 +54,22 @@ def notes(function: Callable[..., Any], name: str) -> tuple[Any, ...]:
     return found
 
 
+def check_aliases(
+    handler: str, aliases: Mapping[str, str], parameters: Mapping[str, object]
+) -> None:
+    """Raise ConfigError if an earlier name is one of today, or stands for none of today."""
+    for old, new in aliases.items():
+        if old in parameters:
+            raise ConfigError(
+                f"alias {old!r} of {handler} is the name of a parameter; give earlier names"
+            )
+        if new not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise ConfigError(
+                f"alias {old!r} of {handler} stands for {new!r}, which is not a parameter; it has {known}"
+            )
+
+
 def item_type(kind: Any) -> Any:
     """Return the type of the items of a list; none if it is not a list."""
     if kind is Any or kind in _LISTS:

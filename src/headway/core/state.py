@@ -17,10 +17,11 @@
               SUCCEEDED      FAILED  CANCELLED  EXPIRED ─────────────────────┘
                        (cancel, purge, expire: from SCHEDULED, READY, BLOCKED, WAITING)
 
-BLOCKED (waits for room under a key) and WAITING (a workflow waits for an event) are live states like
-SCHEDULED. Cancel, purge and expire treat all three alike, and transfer moves each to another queue
-without a change of state. A job with a key is never READY without room: where the diagram says READY,
-it becomes BLOCKED unless it holds room.
+BLOCKED (waits for room under a key) and WAITING (a follow-up waits for its group) are live states like
+SCHEDULED. When the group has ended, `gather` leads from WAITING to READY, SCHEDULED or BLOCKED.
+Cancel, purge and expire treat all three alike, and transfer moves each to another queue without a
+change of state. A job with a key is never READY without room: where the diagram says READY, it becomes
+BLOCKED unless it holds room.
 
 Invariants, checked by the model after every command and cited in the SQL:
 
@@ -94,6 +95,7 @@ class Move(Enum):
     REVIVE = "revive"
     PURGE = "purge"
     TRANSFER = "transfer"
+    GATHER = "gather"
 
 
 _PARKED = (State.READY, State.SCHEDULED, State.BLOCKED, State.WAITING)
@@ -102,7 +104,8 @@ _ENDS = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED})
 
 MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     # From None: the job does not exist yet.
-    Move.ENQUEUE: {None: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
+    # To WAITING: the follow-up of a group.
+    Move.ENQUEUE: {None: frozenset({State.READY, State.SCHEDULED, State.BLOCKED, State.WAITING})},
     Move.CLAIM: {State.READY: frozenset({State.RUNNING})},
     Move.FINISH: {State.RUNNING: _ENDS},
     Move.ADVANCE: {State.RUNNING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
@@ -128,6 +131,7 @@ MOVES: dict[Move, dict[State | None, frozenset[State]]] = {
     Move.PURGE: {state: frozenset({State.CANCELLED}) for state in _PARKED},
     # Only the queue changes.
     Move.TRANSFER: {state: frozenset({state}) for state in _PARKED},
+    Move.GATHER: {State.WAITING: frozenset({State.READY, State.SCHEDULED, State.BLOCKED})},
 }
 """For each move, the states it may start from and where it may lead. All other pairs change nothing.
 `tests/store/test_moves.py` runs every pair against PostgreSQL."""

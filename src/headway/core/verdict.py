@@ -5,7 +5,7 @@ The executor reports an `Outcome`; `decide` turns it into a `Verdict`; the settl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headway.core import failure
@@ -78,6 +78,8 @@ class Verdict:
     children: list[Any] | None = None
     crashed: bool = False
     """The job's process died. The retry counts as a crash, not as an attempt."""
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+    """The exception of a failed attempt, if it was raised in this process. It is not stored."""
 
     @property
     def size(self) -> int:
@@ -125,7 +127,10 @@ def decide(
             return _snoozed(snooze)
         case Raised(error):
             again = not isinstance(error, Fatal) and policy.covers(error)
-            return _after(failure.envelope_of(error), again, policy, attempt, max_attempts, chance)
+            envelope = failure.envelope_of(error)
+            verdict = _after(envelope, again, policy, attempt, max_attempts, chance)
+            verdict.exception = error
+            return verdict
 
 
 def _crashed(error: Envelope, policy: Retry, crashes: int, chance: float) -> Verdict:

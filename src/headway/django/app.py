@@ -19,7 +19,7 @@ from django.db import connections
 
 from headway.app import Headway, session_of
 from headway.core.config import DEFAULT_SCHEMA
-from headway.django.connections import ConnectionsOfJobs
+from headway.django.connections import around_attempt, around_plain
 from headway.errors import ConfigError
 from headway.store.caller.django import dsn_of
 
@@ -51,7 +51,8 @@ def _app() -> Headway:
     session = session_of(app)
     session.find_dsn = lambda: dsn_of(alias)
     session.load_again = _InChild()
-    session.around.append(ConnectionsOfJobs())
+    session.hooks.add_middleware(around_attempt)
+    session.hooks.add_middleware(around_plain)
     return app
 
 

@@ -11,9 +11,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -21,40 +19,39 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django.core.cache import close_caches
 
 from django import db
+from headway.core.current import JobInfo
+from headway.core.hooks import CallNext, SyncCallNext
 
 
-class ConnectionsOfJobs:
-    """An `Around`."""
-
-    @contextmanager
-    def in_thread(self) -> Generator[None]:
-        """Leave no broken connection to the function, and none to the next one."""
-        db.reset_queries()
+def around_plain(_: JobInfo, call_next: SyncCallNext) -> Any:
+    """Leave no broken connection to a plain function, and none to the next one."""
+    db.reset_queries()
+    _refresh()
+    try:
+        return call_next()
+    finally:
         _refresh()
-        try:
-            yield
-        finally:
-            _refresh()
-            close_caches()
+        close_caches()
 
-    @asynccontextmanager
-    async def on_loop(self) -> AsyncGenerator[None]:
-        """Give the attempt a thread of its own for sync code. asgiref starts it when it is needed."""
-        # Not `async with`: leaving it would wait for a query that a stopped attempt no longer needs.
-        context = ThreadSensitiveContext()
-        token = SyncToAsync.thread_sensitive_context.set(context)
-        try:
-            yield
-        except asyncio.CancelledError:
-            _end(context)
-            raise
-        except BaseException:
-            await _closed(context)
-            raise
-        else:
-            await _closed(context)
-        finally:
-            SyncToAsync.thread_sensitive_context.reset(token)
+
+async def around_attempt(_: JobInfo, call_next: CallNext) -> Any:
+    """Give an attempt a thread of its own for sync code. asgiref starts it when it is needed."""
+    # Not `async with`: leaving it would wait for a query that a stopped attempt no longer needs.
+    context = ThreadSensitiveContext()
+    token = SyncToAsync.thread_sensitive_context.set(context)
+    try:
+        value = await call_next()
+    except asyncio.CancelledError:
+        _end(context)
+        raise
+    except BaseException:
+        await _closed(context)
+        raise
+    else:
+        await _closed(context)
+        return value
+    finally:
+        SyncToAsync.thread_sensitive_context.reset(token)
 
 
 _kept: WeakSet[Any] = WeakSet()

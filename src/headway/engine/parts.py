@@ -18,8 +18,10 @@ from headway.core.clock import Clock
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.core.hooks import Hooks
 from headway.engine.claiming.planner import ClaimPlanner
 from headway.engine.claiming.slots import check_batches, slots_of
+from headway.engine.event_calls import EventCalls
 from headway.engine.health.observers import Observers
 from headway.engine.health.state import Health
 from headway.engine.heartbeat import Heartbeat, LeaseListener, beat_every
@@ -57,6 +59,9 @@ class WorkerSpec:
     max_wait: float | None
     """How long a ready job may wait before /readyz mentions it."""
     declared: DeclaredByCode
+    hooks: Hooks
+    isolate: bool = True
+    """Suspects run in child processes. In a test they run here, alone."""
 
     def check(self) -> None:
         """Raise ConfigError if a worker cannot serve these tasks with these options."""
@@ -101,6 +106,7 @@ class Claiming:
     planner: ClaimPlanner
     keys: KeyAdmission
     settler: Settler
+    events: EventCalls
     job_loop_woken: asyncio.Event
 
 
@@ -136,8 +142,9 @@ def make_claiming(spec: WorkerSpec) -> Claiming:
         strict=spec.options.order == "strict",
     )
     keys = KeyAdmission(EngineConnection(spec.target), spec.clock, planner, woken.set)
-    settler = Settler(spec.options.batch, woken.set)
-    return Claiming(Registration(), planner, keys, settler, woken)
+    events = EventCalls(spec.hooks)
+    settler = Settler(spec.options.batch, woken.set, events.settled if events.wants_ends else None)
+    return Claiming(Registration(), planner, keys, settler, events, woken)
 
 
 def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnection) -> Running:
@@ -151,7 +158,7 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
     )
     isolation = Isolation(
         spec.target,
-        most=spec.options.isolation,
+        most=spec.options.isolation if spec.isolate else 0,
         max_result=spec.max_result,
         prepare=spec.prepare_child,
         clock=spec.clock,
@@ -173,6 +180,8 @@ def make_running(spec: WorkerSpec, claiming: Claiming, connection: EngineConnect
         isolation=isolation,
         progress=progress,
         on_free_slot=claiming.job_loop_woken.set,
+        on_start=claiming.events.started if claiming.events.wants_starts else None,
+        clock=spec.clock,
     )
     stops = Stops(connection, executor, seconds(spec.options.lease))
     return Running(executor, transactional, progress, stops)
@@ -203,7 +212,7 @@ def make_upkeep(
     """`owner` is told about the lease."""
     lease = seconds(spec.options.lease)
     # A heartbeat that is not answered in time must leave time for another one.
-    beats = EngineConnection(spec.target, patience=max(1.0, beat_every(lease)))
+    beats = EngineConnection(spec.target, timeout=max(1.0, beat_every(lease)))
     heartbeat = Heartbeat(beats, spec.clock, lease, owner)
     health = Health(
         running.executor,

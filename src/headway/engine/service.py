@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from headway.core.clock import monotonic
+from headway.core.current import without_job
 from headway.engine.service_status import StatusTracker
 from headway.errors import DatabaseUnavailable, StandbyRefused
 
@@ -68,7 +69,9 @@ class Service(ABC):
     def start(self) -> None:
         assert self._task is None, f"{self.name} was started twice"
         self.turned_at = monotonic()
-        self._task = asyncio.create_task(self._run(), name=f"headway-{self.name}")
+        # A listener may start inside a handler, and it outlives the job.
+        task = asyncio.create_task
+        self._task = task(self._run(), name=f"headway-{self.name}", context=without_job())
 
     def wake(self) -> None:
         """End the rest. If a turn is running, another follows it without a rest."""
@@ -85,6 +88,11 @@ class Service(ABC):
                 self._task.cancel()
             await asyncio.wait([self._task], timeout=_CANCEL_AGAIN if self.waits_long else None)
         self._task = None
+
+    def abandon(self) -> None:
+        """Cancel it from another thread, or between two runs of its event loop."""
+        if self._task is not None and not self._task.get_loop().is_closed():
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     async def in_parallel(self, *parts: Coroutine[Any, Any, None]) -> None:
         """Run parts of a turn in parallel. Return when all of them have ended. Raise the first error:

@@ -14,12 +14,15 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from headway.core.clock import Clock
+from headway.core.clock import Clock, wall
 from headway.core.config import WorkerOptions
 from headway.core.definition import Definition
 from headway.core.duration import seconds
+from headway.core.hooks import Hooks, WorkerEvent, WorkerEventName
+from headway.engine import logs
 from headway.engine.claiming.fair_share import EVERY
 from headway.engine.idle import IdleWatch
 from headway.engine.jobs.settler import WorkerReport
@@ -63,6 +66,8 @@ class Worker:
         prepare_child: Prepare,
         max_wait: float | None = None,
         declared: DeclaredByCode | None = None,
+        hooks: Hooks | None = None,
+        isolate: bool = True,
     ) -> None:
         """See `WorkerSpec`."""
         self._spec = spec = WorkerSpec(
@@ -76,6 +81,8 @@ class Worker:
             prepare_child=prepare_child,
             max_wait=max_wait,
             declared=declared or DeclaredByCode(),
+            hooks=hooks or Hooks(),
+            isolate=isolate,
         )
         spec.check()
         self._connection = EngineConnection(spec.target)
@@ -93,6 +100,7 @@ class Worker:
         self._listener: WorkListener | None = None
         self._idle_watch: IdleWatch | None = None
         self._stop = asyncio.Event()
+        self._crashed = False
 
     @property
     def id(self) -> int:
@@ -115,6 +123,18 @@ class Worker:
             self.drained_remotely = True
             self._stop.set()
 
+    def crash(self) -> None:
+        """For tests: end as if the process had been killed. Its jobs stay as they are in the database.
+
+        Nothing more is written or signed off, so another worker takes the jobs when the lease is over.
+        """
+        self._crashed = True
+        for connection in self._connections():
+            connection.refuse()
+        self._running.transactional.cut(in_use=True)
+        self._running.executor.stop_all("lost")
+        self._stop.set()
+
     async def run(self, *, signals: bool = False, process: int = 0) -> WorkerReport:
         """Serve until `stop`, or until SIGTERM or SIGINT if `signals` is true.
 
@@ -126,7 +146,9 @@ class Worker:
         handled = (signal.SIGTERM, signal.SIGINT) if signals else ()
         for number in handled:
             loop.add_signal_handler(number, self.stop)
+        unsubscribe = self._spec.clock.on_move(lambda: _soon(loop, self._time_moved))
         try:
+            logs.name_jobs()
             self._log_start()
             if self._idle_watch is None:
                 health = self._spec.options.health
@@ -144,6 +166,7 @@ class Worker:
                 await self._end(services)
             return self.report
         finally:
+            unsubscribe()
             await self._upkeep.observers.stop()
             for number in handled:
                 loop.remove_signal_handler(number)
@@ -166,6 +189,8 @@ class Worker:
         upkeep, running = self._upkeep, self._running
         parallel_admitter = ParallelAdmitter(self._claiming.keys)
         services: list[Service] = [upkeep.heartbeat, parallel_admitter, self._job_loop]
+        if self._claiming.events.wanted:
+            services.insert(0, self._claiming.events)
         services += [*upkeep.maintenance.services, upkeep.declarations]
         services += [running.progress, running.stops]
         channel = self._spec.target.work_channel
@@ -179,6 +204,16 @@ class Worker:
         if self._idle_watch is not None:
             services.append(self._idle_watch)
         return services
+
+    def _time_moved(self) -> None:
+        """Look at everything anew: what was to come later may be due."""
+        if (now := self._spec.clock.now()) is not None:
+            self._running.executor.time_moved(now)
+        maintenance = self._upkeep.maintenance
+        for service in (maintenance.promoter, maintenance.admitter, maintenance.scheduler):
+            service.hint()
+        maintenance.sweeper.run_all()
+        self._job_loop.controls_changed()
 
     def _is_idle(self) -> Statement[bool]:
         queues = None if EVERY in self._spec.queues else self._spec.served
@@ -216,6 +251,8 @@ class Worker:
         return self._upkeep.health.says()
 
     def trust(self, worker_id: int) -> None:
+        if worker_id and not self._announced_id:
+            self._claiming.events.worker(self._event("worker_started", worker_id))
         if worker_id and worker_id != self._announced_id:
             self._announced_id = worker_id
             log.info("registered as worker %d", worker_id)
@@ -238,9 +275,13 @@ class Worker:
         self._cut()
         self._running.transactional.cut(in_use=moved)
 
-    def _cut(self) -> None:
+    def _connections(self) -> list[EngineConnection]:
+        """Return those that write about jobs, and that of the idle watch. The heartbeat has its own."""
         loop, keys = self._job_loop, self._claiming.keys
-        for connection in (loop.connection, loop.settling, self._connection, keys.connection):
+        return [loop.connection, loop.settling, self._connection, keys.connection]
+
+    def _cut(self) -> None:
+        for connection in self._connections():
             connection.cut()
         if self._listener is not None:
             self._listener.cut()
@@ -263,7 +304,8 @@ class Worker:
         await ending
 
     async def _drain_and_close(self, services: list[Service]) -> None:
-        await self._drain()
+        if not self._crashed:
+            await self._drain()
         await self._close(services)
 
     async def _drain(self) -> None:
@@ -289,23 +331,43 @@ class Worker:
     async def _close(self, services: list[Service]) -> None:
         # Wait no longer than this for a database that does not answer.
         loop = asyncio.get_running_loop()
+        if self._announced_id:
+            events = self._claiming.events
+            events.worker(self._event("worker_stopped", self._announced_id))
+            await events.finish()
         late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
         for service in reversed(services):
             await service.stop()
         late.cancel()
         await self._running.executor.close()
         await self._running.transactional.close()
-        if self.id:
+        if self.id and not self._crashed:
             late = loop.call_later(_ANSWER_AT_CLOSE, self._cut)
             await self._retire()
             late.cancel()
         await self._connection.close()
+
+    def _event(self, name: WorkerEventName, worker_id: int) -> WorkerEvent:
+        return WorkerEvent(
+            name=name,
+            worker_id=worker_id,
+            queues=self._spec.served,
+            slots=self._spec.slots,
+            at=wall(),
+            settled=self.report.settled,
+        )
 
     async def _retire(self) -> None:
         try:
             await self._connection.run(fleet.retire(self.id, self._spec.clock.now()))
         except Exception as error:
             log.warning("could not sign off; the lease will expire by itself: %s", error)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call a function on a loop, from whichever thread this is. A loop that was closed is left alone."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def _counted(number: int, what: str) -> str:

@@ -20,7 +20,7 @@ from headway.core.duration import Duration
 from headway.core.names import check_name
 from headway.errors import ConfigError, DatabaseUnavailable
 from headway.pull.job import PulledJob, check_lease, log
-from headway.store.connections.listen import patience
+from headway.store.connections.listen import poll_after
 from headway.store.statement import Statement
 from headway.store.statements import pulls
 from headway.store.statements.pulls import Pulled
@@ -166,7 +166,7 @@ class Pull:
 
 def _rest(hears: bool, tries: int, pulled: Pulled) -> float:
     if not hears:
-        return patience(False, tries)
+        return poll_after(False, tries)
     return _LOOK_AGAIN if pulled.fleet_lives else _LOOK_AGAIN_ALONE
 
 

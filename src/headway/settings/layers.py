@@ -205,7 +205,7 @@ def _from_toml(field: Field, value: Any, origin: Origin, directory: Path) -> dic
         value = None
     if not field.kind.fits(value):
         raise _unfit(field, value, origin)
-    if field.key == "local":
+    if field.key in ("local", "log.config") and value is not None:
         value = directory / files.expanded(value, origin)
     return {field.key: Setting(field.key, value, origin)}
 

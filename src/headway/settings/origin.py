@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from headway.errors import ConfigError
 
-Layer = Literal["default", "file", "environment", "code", "command line"]
+Layer = Literal["default", "file", "environment", "code", "command line", "test"]
 
 HIDDEN = "***"
 

@@ -21,7 +21,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from headway.core.clock import monotonic, process_cpu, thread_cpu
-from headway.store.connections.connect import complete_dsn
+from headway.store.connections.connect import CLIENT_SESSION, complete_dsn
 from headway.store.faults import DRIVER_ERRORS, translate
 
 _EVERY = 0.01
@@ -147,6 +147,7 @@ def opened_watch(dsn: str, applications: list[str]) -> Generator[ActivityWatch]:
     """Yield a watch over the sessions with these application names."""
     try:
         conn = psycopg.connect(complete_dsn(dsn), autocommit=True)
+        conn.execute(CLIENT_SESSION)
     except DRIVER_ERRORS as error:
         raise translate(error) from error
     with conn, ActivityWatch(conn, applications) as watch:

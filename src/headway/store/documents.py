@@ -39,6 +39,18 @@ class NewJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     headers: dict[str, str] | None = None
     carried: codec.Raw | None = None
 
+    def with_header(self, name: str, value: str) -> NewJob:
+        """Return the same job with another header."""
+        return msgspec.structs.replace(self, headers={**(self.headers or {}), name: value})
+
+
+_NEW_JOBS = codec.Shape[list[NewJob]](list[NewJob])
+
+
+def new_jobs(document: str) -> list[NewJob]:
+    """Return the jobs of a document that was made to insert them."""
+    return _NEW_JOBS.decode(document)
+
 
 Hint = tuple[str, int, str]
 """A lane that may have work for a worker: a queue, a priority, and the state in which jobs arrived."""

@@ -16,6 +16,8 @@ _PRODUCER = frozenset(
         "moves/withdraw",
         "writes/enqueue_alike",
         "writes/enqueue_by_name",
+        "writes/enqueue_group",
+        "writes/enqueue_group_in",
         "writes/enqueue_in",
         "writes/enqueue_one",
         "writes/enqueue_one_in",

@@ -14,6 +14,8 @@ from headway.core.info import (
     Attempt,
     Control,
     FailedJob,
+    GroupMember,
+    JobGroup,
     JobState,
     JobStatus,
     JobSummary,
@@ -62,6 +64,15 @@ NotSettled = dict[str, Literal["lost", "locked", "asked", "unasked"]]
 """Jobs by id that a verdict did not change. `lost`: the claim is not current. `locked`: another
 transaction has locked the row. `asked`: the job was asked to stop, so it must not run again.
 `unasked`: the verdict was a cancellation, but the job was not asked to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gatherable:
+    """Groups that may have ended, of a page of the open ones."""
+
+    last: str | None
+    """The last of the page; None if it is the last page."""
+    ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +206,29 @@ def successor(row: Row) -> Successor:
     return Successor(id_, task, queue, label(state))
 
 
+def group_member(row: Row) -> GroupMember:
+    """Read a row of members.sql."""
+    place, id_, task, step, state, result, error = row
+    return GroupMember(
+        place - 1,
+        id_,
+        task,
+        step,
+        None if state is None else label(state),
+        _json(result),
+        _json(error),
+    )
+
+
+def job_group(rows: Sequence[Row]) -> JobGroup | None:
+    """Read the rows of group.sql, one for each state."""
+    if not rows:
+        return None
+    all_but, gathered_at, size = rows[0][:3]
+    states: dict[JobState, int] = {label(row[3]): row[4] for row in rows if row[3] is not None}
+    return JobGroup(size, all_but, states, gathered_at)
+
+
 def worker_info(row: Row) -> WorkerInfo:
     """Read a row of workers.sql."""
     id_, name, version, slots, queues, tasks, *rest = row
@@ -228,6 +262,47 @@ def _facts(row: Sequence[Any]) -> dict[str, Any]:
 def _char(value: str | bytes) -> str:
     # psycopg returns "char" as bytes or text, depending on the format of the reply.
     return value.decode() if isinstance(value, bytes) else value
+
+
+@dataclass(frozen=True, slots=True)
+class MadeJob:
+    """A row of enqueued.sql: a job as it was made."""
+
+    id: str
+    task: str
+    queue: str
+    priority: int
+    state: State
+    run_at: datetime
+    headers: dict[str, str] | None
+    input: str
+
+    @classmethod
+    def of(cls, row: Row) -> MadeJob:
+        id_, task, queue, priority, state, run_at, headers, input_ = row
+        return cls(id_, task, queue, priority, State(_char(state)), run_at, _json(headers), input_)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenAttempt:
+    """A row of broken.sql: an attempt that ended with an error."""
+
+    job_id: str
+    claim: int
+    task: str
+    step: str
+    attempt: int
+    outcome: str
+    error: Envelope
+
+    @classmethod
+    def of(cls, row: Row) -> BrokenAttempt:
+        job_id, claim, task, step, attempt, outcome, error = row
+        return cls(job_id, claim, task, step, attempt, _char(outcome), _json(error))
+
+    @property
+    def handler(self) -> str:
+        return f"{self.task}/{self.step}" if self.step else self.task
 
 
 def _json(value: str | None) -> Any:

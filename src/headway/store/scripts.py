@@ -13,13 +13,13 @@ from uuid import UUID
 
 from headway.core import codec
 from headway.core.failure import WORKER_LOST
-from headway.core.info import Attempt, JobStatus
+from headway.core.info import Attempt, GroupMember, JobStatus
 from headway.core.state import State
 from headway.errors import DatabaseUnavailable, JobNotFound
 from headway.store.connections.connect import Target
 from headway.store.rows import OutcomeRow
 from headway.store.statement import Statement
-from headway.store.statements import inspect, jobs
+from headway.store.statements import groups, inspect, jobs
 from headway.store.statements.jobs import Moment
 
 R = TypeVar("R")
@@ -54,6 +54,7 @@ def reply_to(step: Statement[Any] | Noticed, answer: Any, repeated: bool) -> Any
 Script = Generator[Statement[Any] | Noticed, Any, R]
 
 _TRIES = 20
+_PAGE = 500
 _REVIVABLE = ("scheduled", "failed", "cancelled", "expired")
 
 
@@ -77,6 +78,29 @@ def cancel(target: Target, job_id: UUID, now: Moment) -> Script[bool]:
         if after.state.finished:
             return repeated and after.state is State.CANCELLED and not before.state.finished
     raise DatabaseUnavailable(f"job {job_id} changes state too fast to be cancelled; try again")
+
+
+def members(job_id: UUID) -> Script[list[GroupMember]]:
+    """Return the members of the group that a job follows, read in pages."""
+    found: list[GroupMember] = []
+    while True:
+        page: list[GroupMember] = yield groups.members(job_id, len(found), _PAGE)
+        found += page
+        if len(page) < _PAGE:
+            return found
+
+
+def cancel_members(target: Target, job_id: UUID, now: Moment) -> Script[int]:
+    """Cancel the members of the group that a job follows. Return how many it concerned."""
+    count, seen = 0, 0
+    while True:
+        page: list[GroupMember] = yield groups.members(job_id, seen, _PAGE)
+        seen += len(page)
+        if page:
+            done: dict[str, str] = yield jobs.cancel(target, [each.id for each in page], now)
+            count += len(done)
+        if len(page) < _PAGE:
+            return count
 
 
 def revive(target: Target, job_id: UUID, from_step: str | None, now: Moment) -> Script[bool]:

@@ -130,6 +130,7 @@ def drop_schema(dsn: str, schema: str) -> None:
     """Remove a schema and everything in it."""
     try:
         with psycopg.connect(complete_dsn(dsn), autocommit=True) as conn:
+            conn.execute(CLIENT_SESSION)
             conn.execute(_PATIENCE)
             conn.execute(fill(_DROP, schema))
     except DRIVER_ERRORS as error:

@@ -10,9 +10,9 @@ from uuid import UUID
 import click
 
 from headway.app import Headway
-from headway.cli.failure_groups import Group, grouped
+from headway.cli.failure_groups import FailureGroup, grouped
 from headway.cli.job.by_id import change_by_id
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import ago, clean_name, console, counted, print_json, table
 from headway.cli.parsing import duration
 from headway.cli.terminal import confirm, with_progress
@@ -40,7 +40,7 @@ _SHOWN = 10
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
-@changed_database
+@database
 def retry(
     hw: Headway,
     ids: tuple[UUID, ...],
@@ -105,7 +105,7 @@ def _retry_chosen(
         click.echo(f"retried {counted(retried, 'job')}{rest}")
 
 
-def _preview(found: Sequence[FailedJob], groups: Sequence[Group], now: datetime) -> None:
+def _preview(found: Sequence[FailedJob], groups: Sequence[FailureGroup], now: datetime) -> None:
     if not found:
         click.echo("no failed jobs match")
         return

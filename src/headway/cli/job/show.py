@@ -16,12 +16,17 @@ from headway.cli.output import ago, clean, clean_name, coloured_state, console, 
 from headway.core import codec
 from headway.core.duration import in_words
 from headway.core.failure import Envelope
-from headway.core.info import Attempt, JobStatus, Successor
+from headway.core.info import Attempt, JobGroup, JobStatus, Successor
+from headway.group import MEMBER_OF
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LINKS = {"dead-letter-of": "dead letter of", "failure-of": "failure handler of"}
+_LINKS = {
+    "dead-letter-of": "dead letter of",
+    "failure-of": "failure handler of",
+    MEMBER_OF: "in the group of",
+}
 """Headers that name another job, with their labels."""
 
 
@@ -52,15 +57,16 @@ def show(hw: Headway, job_id: UUID, as_json: bool) -> None:
     job = hw.job(job_id)
     status, history = job.status_sync(), job.history_sync()
     successors, now = hw.jobs.successors_sync(job_id), hw.server_info_sync().now
+    group = job.group_sync()
     why: list[str] = [] if status.finished else job.explain_sync()
     attempts = [attempt for attempt in history if attempt.error is not None]
     if as_json:
         known = {field.name: getattr(status, field.name) for field in fields(status)}
-        links = {"history": history, "successors": successors}
+        links = {"history": history, "successors": successors, "group": group}
         print_json({**known, "attempts": attempts, **links, "why": why})
         return
     screen = console()
-    _facts(screen, status, why, successors, now)
+    _facts(screen, status, why, group, successors, now)
     if status.step:
         _history(screen, history, now)
     if status.error is not None:
@@ -74,6 +80,7 @@ def _facts(
     screen: Console,
     job: JobStatus,
     why: Sequence[str],
+    group: JobGroup | None,
     successors: Sequence[Successor],
     now: datetime,
 ) -> None:
@@ -90,6 +97,8 @@ def _facts(
     facts.add_row("state", coloured_state(job.state))
     for reason in why:
         facts.add_row("why", clean(reason))
+    if group is not None:
+        facts.add_row("group", _group(group))
     facts.add_row("attempt", f"{job.attempt} of {job.max_attempts}")
     for name, moment in _moments(job):
         if moment is not None:
@@ -116,6 +125,12 @@ def _facts(
     if job.state == "succeeded":
         facts.add_row("result", _shown(job.result))
     screen.print(facts)
+
+
+def _group(group: JobGroup) -> str:
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(group.states.items()))
+    some = f", runs at {group.size - group.all_but}" if group.all_but else ""
+    return f"{group.ended} of {group.size} have ended{some}" + (f": {counts}" if counts else "")
 
 
 def _moments(job: JobStatus) -> list[tuple[str, datetime | None]]:

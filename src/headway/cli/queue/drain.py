@@ -7,7 +7,7 @@ import click
 from headway.app import Headway
 from headway.cli.actor import current_actor
 from headway.cli.exits import CommandFailed
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import counted, print_json
 from headway.cli.parsing import duration
 
@@ -17,7 +17,7 @@ from headway.cli.parsing import duration
 @click.option("--reason", default="drain", show_default=True, help="Reason to show to others.")
 @click.option("--timeout", type=duration, metavar="DURATION", help="Stop waiting after this long.")
 @as_json
-@changed_database
+@database
 def drain(hw: Headway, name: str, reason: str, timeout: float | None, as_json: bool) -> None:
     """Pause queue NAME and wait until none of its jobs is running. The queue stays paused."""
     from rich.console import Console

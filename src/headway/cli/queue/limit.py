@@ -7,7 +7,7 @@ import click
 from headway.app import Headway
 from headway.cli.actor import current_actor
 from headway.cli.exits import CommandFailed
-from headway.cli.options import as_json, changed_database, database
+from headway.cli.options import as_json, database
 from headway.cli.output import clean, clean_name, console, pause_in_words, print_json, table
 from headway.cli.unknown_names import note_unknown, note_unknown_queue, refuse_flow
 from headway.core.info import Control
@@ -27,7 +27,7 @@ from headway.core.limits import in_words as limits_in_words
 @click.option("--reset", is_flag=True, help="Go back to the limit that code declares.")
 @click.option("--actor", help="Name to show to others (default: user@host).")
 @as_json
-@changed_database
+@database
 def limit(
     hw: Headway,
     name: str | None,

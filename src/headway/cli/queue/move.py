@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from headway.app import Headway
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import clean_name, coloured_state, console, counted, print_json, table
 from headway.cli.terminal import confirm, with_progress
 from headway.core.info import WaitingCount
@@ -21,7 +21,7 @@ _SHOWN = 20
 @click.option("--task", help="Only jobs of this task or flow.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
-@changed_database
+@database
 def purge(hw: Headway, name: str, task: str | None, yes: bool, as_json: bool) -> None:
     """Cancel the jobs that wait in queue NAME. Running jobs continue.
 
@@ -45,7 +45,7 @@ def purge(hw: Headway, name: str, task: str | None, yes: bool, as_json: bool) ->
 @click.option("--task", help="Only jobs of this task or flow.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @as_json
-@changed_database
+@database
 def move(hw: Headway, name: str, to: str, task: str | None, yes: bool, as_json: bool) -> None:
     """Move the jobs that wait in queue NAME to queue TO. Running jobs stay where they are.
 

@@ -12,7 +12,7 @@ import click
 from headway.app import Headway
 from headway.cli.actor import current_actor
 from headway.cli.exits import CommandFailed
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import print_json
 from headway.cli.parsing import moment_or_duration
 from headway.cli.unknown_names import note_unknown, note_unknown_queue
@@ -43,7 +43,7 @@ def _pausable(command: F) -> F:
     help="Resume at this time, or after this long.",
 )
 @as_json
-@changed_database
+@database
 def pause(
     hw: Headway,
     name: str | None,
@@ -77,7 +77,7 @@ def pause(
 @click.command
 @_pausable
 @as_json
-@changed_database
+@database
 def resume(hw: Headway, name: str | None, task: str | None, key: str | None, as_json: bool) -> None:
     """Resume queue NAME, a task or a key."""
     resumed = hw.controls.resume_sync(queue=name, task=task, key=key)

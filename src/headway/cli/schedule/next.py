@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from headway.app import Headway
-from headway.cli.options import as_json, database
+from headway.cli.options import announce, as_json, unopened_database
 from headway.cli.output import clean, console, pause_in_words, print_json, table
 from headway.core import cron
 from headway.core import zones as clocks
@@ -39,7 +39,7 @@ class Coming:
     help="Runs to show.",
 )
 @as_json
-@database
+@unopened_database
 def next_command(hw: Headway, name_or_spec: str, count: int, as_json: bool) -> None:
     """Show the next runs of a schedule, by its name or by a spec like '0 8 * * *[Europe/Berlin]'.
 
@@ -105,6 +105,7 @@ def _named(hw: Headway, name: str, no_spec: ConfigError) -> ScheduleStatus:
     """Return the schedule of this name. Raise `no_spec` if it is not a name but looks like a spec."""
     looks_like_a_spec = name.startswith("@") or "[" in name or len(name.split()) >= 5
     try:
+        announce(hw)
         status = hw.schedules.get_sync(name)
     except HeadwayError:
         if looks_like_a_spec:

@@ -9,7 +9,7 @@ import click
 from headway.app import Headway
 from headway.cli.actor import current_actor
 from headway.cli.exits import CommandFailed
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import (
     print_json,
 )
@@ -20,7 +20,7 @@ from headway.cli.output import (
 @click.option("--reason", help="Reason to show to others.")
 @click.option("--actor", help="Name to show to others (default: user@host).")
 @as_json
-@changed_database
+@database
 def pause(hw: Headway, name: str, reason: str | None, actor: str | None, as_json: bool) -> None:
     """Pause schedule NAME. Jobs that it has enqueued continue."""
     actor = actor or current_actor()
@@ -37,7 +37,7 @@ def pause(hw: Headway, name: str, reason: str | None, actor: str | None, as_json
 @click.command
 @click.argument("name")
 @as_json
-@changed_database
+@database
 def resume(hw: Headway, name: str, as_json: bool) -> None:
     """Resume schedule NAME from now on. Runs missed during the pause are skipped."""
     resumed = hw.schedules.resume_sync(name)

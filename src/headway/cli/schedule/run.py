@@ -6,7 +6,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import CommandFailed
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import (
     print_json,
 )
@@ -15,7 +15,7 @@ from headway.cli.output import (
 @click.command
 @click.argument("name")
 @as_json
-@changed_database
+@database
 def run(hw: Headway, name: str, as_json: bool) -> None:
     """Enqueue a job of schedule NAME now, even if it is paused. Its next run stays the same."""
     job = hw.schedules.run_sync(name)
@@ -32,7 +32,7 @@ def run(hw: Headway, name: str, as_json: bool) -> None:
 @click.command
 @click.argument("name")
 @as_json
-@changed_database
+@database
 def remove(hw: Headway, name: str, as_json: bool) -> None:
     """Remove schedule NAME. Jobs that it has enqueued stay.
 

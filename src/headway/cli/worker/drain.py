@@ -9,7 +9,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import CommandFailed
-from headway.cli.options import as_json, changed_database
+from headway.cli.options import as_json, database
 from headway.cli.output import print_json
 from headway.cli.parsing import duration
 from headway.core.clock import monotonic
@@ -27,7 +27,7 @@ _POLL_INTERVAL = 0.25
     help="Wait until they have exited, at most this long.",
 )
 @as_json
-@changed_database
+@database
 def worker_drain(hw: Headway, workers: Sequence[int], wait: float | None, as_json: bool) -> None:
     """Drain workers: they claim no more jobs, finish running ones within their grace, and exit.
 

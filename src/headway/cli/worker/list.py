@@ -44,7 +44,7 @@ def worker_list(hw: Headway, as_json: bool) -> None:
             clean_name(", ".join(row.queues)),
             clean_name(", ".join(row.tasks)),
             clean_name(row.version),
-            "yes" if row.sweeps else "",
+            "yes" if row.leader else "",
             style=None if row.alive else "dim",
         )
     console().print(shown)

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -18,13 +19,17 @@ from headway.cli.exits import OK
 from headway.cli.loading import Program, load_app, opened, program
 from headway.cli.options import given, place
 from headway.cli.parsing import duration
+from headway.cli.worker.reload import Reloader
 from headway.core.address import parse_address
 from headway.core.clock import monotonic
+from headway.core.config import LogOptions
 from headway.core.duration import seconds
 from headway.engine import logs, loop
 from headway.engine.health.http import check_free
 from headway.engine.supervisor import DRAINED, Leash, Supervisor
+from headway.errors import ConfigError
 from headway.settings.layers import load
+from headway.settings.log_config import read_log_config
 from headway.settings.notation import read_queues
 
 log = logging.getLogger("headway.worker")
@@ -100,10 +105,23 @@ _THREADS_END_WITHIN = 0.5
     "--log-format", type=click.Choice(["text", "json"]), help="Format of log lines (default: text)."
 )
 @click.option(
+    "--log-config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Set up logging by this file instead: a dictionary for logging.config in .json or .toml, or an "
+    ".ini file.",
+)
+@click.option(
     "--health",
     metavar="ADDRESS",
     help="Serve /livez, /readyz and /metrics at this address: 0.0.0.0:8080, or a port on localhost. "
     "Each further process uses the next port.",
+)
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="For development: start the worker again when a .py, .toml or .env file below the working "
+    "directory changes. Running jobs finish first, within --grace.",
 )
 @click.option("--leash", type=int, hidden=True)
 @click.option("--number", type=int, default=0, hidden=True)
@@ -121,7 +139,9 @@ def worker(
     task_processes: int | None,
     log_level: str | None,
     log_format: logs.Format | None,
+    log_config: Path | None,
     health: str | None,
+    reload: bool,
     leash: int | None,
     number: int,
     dsn: str | None,
@@ -138,7 +158,11 @@ def worker(
         raise click.UsageError("Missing argument 'APP'.")
     _leave_on_signals(supervised=leash is not None)
     configured = load()
-    logs.set_up(log_level or configured.log.level, log_format or configured.log.format)
+    _log_set_up(configured.log, log_level, log_format, log_config).apply()
+    if reload and leash is None:
+        if (processes or 1) > 1:
+            raise ConfigError("--reload runs one process; leave out --processes")
+        raise SystemExit(Reloader(partial(_command, program()), Path.cwd()).run())
     hw = load_app(app, dsn=dsn, schema=schema)
     named = read_queues(queues)
     options = given(
@@ -157,6 +181,20 @@ def worker(
     if processes > 1 and leash is None:
         _leave(loop.run(_supervise(hw, options, processes)))
     _leave(loop.run(_serve(hw, options, leash, number)))
+
+
+def _log_set_up(
+    configured: LogOptions, level: str | None, format_: logs.Format | None, config: Path | None
+) -> logs.LogSetUp:
+    """Return how to log: the options of the command line come before the configuration."""
+    chosen = level is not None or format_ is not None
+    if config is not None and chosen:
+        raise click.UsageError("--log-config sets level and format; leave out the other options")
+    if config is None and not chosen and configured.config is not None:
+        config = Path(configured.config)
+    if config is None:
+        return logs.LogSetUp(level or configured.level, format_ or configured.format)
+    return logs.LogSetUp(config=(str(config.absolute()), read_log_config(config)))
 
 
 def _listens(hw: Headway, listen: bool | None) -> bool:

@@ -70,6 +70,7 @@ class ClaimPlanner:
         self._most = batch
         """The most jobs to claim at once, for now: fewer after a claim that took too long."""
         self.limits = KnownLimits()
+        self._strict = strict
         self._fair_share = FairShare(queues, strict=strict)
         self.lines = ClaimLines(handlers, self._fair_share)
         self.lines.divide({*slots_of})
@@ -87,6 +88,11 @@ class ClaimPlanner:
         """How many hints named an unknown lane since the last scan."""
         self._claim_first = False
         """A hint named a lane since the last claim: its jobs do not wait for a scan."""
+
+    @property
+    def may_claim_ahead(self) -> bool:
+        """Whether jobs may be claimed that wait for a slot: no limit or pause, and no strict order."""
+        return self.limits.nothing_in_force and not self._strict
 
     def scan_statement(self) -> Statement[Lanes]:
         """Return the statement that finds the lanes that have ready jobs."""

@@ -59,7 +59,7 @@ class DatabaseProbe(Service):
 
     def __init__(self, target: Target, clock: Clock) -> None:
         super().__init__()
-        self._link = EngineConnection(target, patience=_TIMEOUT)
+        self._link = EngineConnection(target, timeout=_TIMEOUT)
         self._clock = clock
         self._probed = asyncio.Event()
         self._asked = False

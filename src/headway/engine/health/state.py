@@ -137,6 +137,7 @@ class Health:
         beaten_at = heartbeat.beaten_at
         age = None if beaten_at is None else max(0.0, now - beaten_at)
         own = self._executor.dedicated
+        connections = (self._link, self._job_loop.settling)
         watch = self.loop_watch
         block = None if watch is None else watch.block
         return Vitals(
@@ -155,8 +156,8 @@ class Health:
             unsettled=settler.unsettled,
             settled=dict(settler.settled),
             lost=settler.lost,
-            round_trips=self._link.round_trips,
-            round_trip_seconds=self._link.seconds,
+            round_trips=sum(link.round_trips for link in connections),
+            round_trip_seconds=sum(link.seconds for link in connections),
             loop_age=max(0.0, now - self._liveness.turned_at),
             turn_age=max(0.0, now - heartbeat.turned_at),
             heartbeat_age=age,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 
-from headway.core.clock import Clock
+from headway.core.clock import Clock, monotonic
 from headway.core.verdict import RELEASE
 from headway.engine.claiming.planner import ClaimPlan, ClaimPlanner
 from headway.engine.jobs.limit_room import LimitRoom
@@ -111,13 +111,15 @@ class JobLoop(Service):
             plan = None
         scan = self._planner.scan_statement() if plan is not None and plan.scan else None
         trip = RoundTrip(batch, keys, plan, scan, self._limits.take(freed))
-        verdicts = trip.divide()
+        verdicts, began = trip.divide(), monotonic()
         if verdicts is None:
             await self._carry_out(trip, self.connection)
         else:
             await self.in_parallel(
                 self._carry_out(verdicts, self.settling), self._carry_out(trip, self.connection)
             )
+        if plan is not None and plan.shares:
+            self._executor.ahead.turn_took(monotonic() - began)
         return 0
 
     async def close(self) -> None:
@@ -135,7 +137,8 @@ class JobLoop(Service):
         if self.worker_id == 0 or self._draining:
             return None
         executor = self._executor
-        return self._planner.next(executor.free, executor.free_of, executor.running_of, self.poll)
+        free = executor.free(ahead=self._planner.may_claim_ahead)
+        return self._planner.next(free, executor.free_of, executor.running_of, self.poll)
 
     async def _carry_out(self, trip: RoundTrip, connection: EngineConnection) -> None:
         """Send a round trip and take in the answers. Put everything back if it fails."""
@@ -148,9 +151,9 @@ class JobLoop(Service):
                 self._unsent(trip.batch, error)
                 raise
             log.warning("the server refused a round trip; its parts are sent alone: %s", error)
-            self._keys.refused(trip.keys)
             if trip.batch is not None:
                 await self._settle_alone(trip.batch, connection)
+            self._keys.refused(trip.keys)  # now their room is committed (K3)
         else:
             self._take_in(trip, answers, asked_by)
 

@@ -104,7 +104,14 @@ class WorkerReport:
 class Settler:
     """Holds verdicts until they are settled or known to be lost."""
 
-    def __init__(self, batch: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        batch: int,
+        wake: Callable[[], None],
+        on_settled: Callable[[Settled], None] | None = None,
+    ) -> None:
+        """`on_settled` is called with each verdict that was written."""
+        self._on_settled = on_settled
         self._most = batch
         self._size = batch
         self._wake = wake
@@ -260,6 +267,8 @@ class Settler:
         else:
             kind = settled.verdict.kind
             self.settled[kind] = self.settled.get(kind, 0) + 1
+            if self._on_settled is not None:
+                self._on_settled(settled)
         if self._unsettled == 0:
             self._empty.set()
 

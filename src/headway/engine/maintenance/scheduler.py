@@ -73,7 +73,7 @@ class Scheduler(LeaderService):
             return later
         if decided.dropped_since is not None:
             log.warning(
-                "schedule %s: what was due from %s on was missed; of it %d fire now, by catch_up=%r",
+                "schedule %s missed its occurrences from %s on; %d of them fire now (catch_up=%r)",
                 row.name, written(decided.dropped_since), len(decided.occurrences), row.catch_up,
             )  # fmt: skip
         made = await self._move(row, max(now, row.done_until), decided)
@@ -84,7 +84,7 @@ class Scheduler(LeaderService):
             log.info("schedule %s fired for %s", row.name, written(occurrence))
         if made < len(due):
             log.info(
-                "schedule %s made %d jobs for %s: the one before has not ended, or has the unique key",
+                "schedule %s made %d jobs for %s: the previous one has not ended, or has the unique key",
                 row.name, made, ", ".join(map(written, due)),
             )  # fmt: skip
         return decided.next_at

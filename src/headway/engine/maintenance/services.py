@@ -7,11 +7,12 @@ from headway.core.config import WorkerOptions
 from headway.core.duration import seconds
 from headway.engine.keys.admission import KeyAdmission
 from headway.engine.keys.admitting import Admitter
+from headway.engine.maintenance.gatherer import Gatherer
 from headway.engine.maintenance.job_counts import JobCounter
 from headway.engine.maintenance.leader import LeaderService
 from headway.engine.maintenance.promoter import Promoter
 from headway.engine.maintenance.scheduler import Scheduler
-from headway.engine.maintenance.sweeps import Sweeper, sweeps
+from headway.engine.maintenance.sweeps import Sweep, Sweeper, sweeps
 from headway.store.connections.engine_connection import EngineConnection
 
 
@@ -26,7 +27,11 @@ class Maintenance:
         keys: KeyAdmission,
     ) -> None:
         net = seconds(options.poll)
-        self.sweeper = Sweeper(connection, clock, sweeps(connection, seconds(options.lease)))
+        self.gatherer = Gatherer(connection)
+        self._gathering = Sweep("gather", self.gatherer.run, net)
+        self.sweeper = Sweeper(
+            connection, clock, [*sweeps(connection, seconds(options.lease)), self._gathering]
+        )
         self.promoter = Promoter(connection, clock, net)
         self.admitter = Admitter(keys, clock, net)
         self.scheduler = Scheduler(connection, clock, net)
@@ -46,6 +51,7 @@ class Maintenance:
         """Poll this often without being notified."""
         for service in (self.promoter, self.admitter, self.scheduler):
             service.poll = poll
+        self._gathering.every = poll
         self.wake()  # they may be asleep for longer than that
 
     def wake(self) -> None:

@@ -134,6 +134,12 @@ class Sweeper(LeaderService):
                 sweep.due_at = min(sweep.due_at, sweep.ran_at + _HURRIED_EVERY)
         self.wake()
 
+    def run_all(self) -> None:
+        """Run every sweep now, because the time has moved."""
+        for sweep in self._sweeps:
+            sweep.due_at = 0.0
+        self.wake()
+
     def hold_back(self, name: str, seconds: float) -> None:
         """Run a sweep no earlier than in `seconds`."""
         for sweep in self._sweeps:

@@ -66,5 +66,9 @@ class Hints:
         if worker == str(self._heartbeat.worker_id):
             self._heartbeat.hint()
 
+    def gather(self, job_id: str) -> None:
+        self._maintenance.gatherer.hint(job_id)
+        self._maintenance.sweeper.hurry("gather")
+
     def schedule_changed(self) -> None:
         self._maintenance.scheduler.hint()

@@ -46,9 +46,9 @@ class ListenerService(Service):
     async def turn(self) -> float | None:
         if self._listener is None:
             return None
-        if deaf_for := self._hearing.deaf_for:
+        if blocked_for := self._hearing.blocked_for:
             self._tried.set()
-            return deaf_for
+            return blocked_for
         try:
             await self._listener.open()
             self.track.works()
@@ -61,7 +61,7 @@ class ListenerService(Service):
             return 0
         except NotificationsBlocked:
             self._hearing.prove(False)
-            return self._hearing.deaf_for
+            return self._hearing.blocked_for
         finally:
             self._hears = False
             self._tried.set()

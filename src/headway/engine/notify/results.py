@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from headway.engine.notify.listener import ListenerService
 from headway.store.connections.connect import Target
-from headway.store.connections.listen import Hearing, patience
+from headway.store.connections.listen import Hearing, poll_after
 
 
 class ResultListener(ListenerService):
@@ -19,7 +19,7 @@ class ResultListener(ListenerService):
 
     async def wait(self, word: str, tries: int, most: float | None) -> None:
         """Return when `word` (a job's id, or "failed") was notified, or when it is time to poll."""
-        seconds = patience(self.hears, tries)
+        seconds = poll_after(self.hears, tries)
         woken = asyncio.get_running_loop().create_future()
         self._waiting[word].add(woken)
         try:

@@ -44,6 +44,9 @@ class WorkEvents(Protocol):
     def drain(self, worker: str) -> None:
         """A worker may have been asked to drain."""
 
+    def gather(self, job_id: str) -> None:
+        """The group of this follow-up may have ended."""
+
     def schedule_changed(self) -> None:
         """A schedule has changed."""
 
@@ -112,6 +115,9 @@ class WorkListener(Service):
                     self._events.cancel(rest)
             case "drain":
                 self._events.drain(rest)
+            case "gather":
+                if _is_id(rest):
+                    self._events.gather(rest)
             case "schedule":
                 self._events.schedule_changed()
             case _:

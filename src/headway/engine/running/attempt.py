@@ -9,15 +9,18 @@ from functools import partial
 from typing import Any, NoReturn, Protocol, TypeGuard
 
 from headway.core import codec, failure
+from headway.core.batch import Batch
+from headway.core.clock import Clock
 from headway.core.context import Context
+from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
-from headway.core.verdict import Broke, Moved, Outcome, Returned
-from headway.engine.running.around import entered, surrounded
-from headway.engine.running.batches import Batches
+from headway.core.verdict import Broke, Moved, Outcome, Raised, Returned
+from headway.engine.running.batches import Answer, Answered, Batches
 from headway.engine.running.child import Prepare
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector, Overrides
-from headway.engine.running.job import Reason, RunningJob, ended_by
+from headway.engine.running.job import AttemptEvents, Ended, JobOwner, RunningJob, ended_by
+from headway.engine.running.middleware import around, around_plain
 from headway.engine.running.outcomes import outcome_of
 from headway.engine.running.processes import Processes
 from headway.engine.running.threads import Abandoned, Threads
@@ -26,15 +29,11 @@ from headway.errors import ConfigError, InvalidInput
 from headway.store.rows import Claim
 
 
-class Isolate(Protocol):
-    """Runs a job in a child process. It calls `started` when the handler begins, and `note` with its
-    progress."""
+class Isolates(Protocol):
+    """Runs suspects in child processes: `Isolation`."""
 
-    def __call__(
-        self,
-        running: RunningJob,
-        started: Callable[[], None],
-        note: Callable[[dict[str, Any]], None],
+    def outcome(
+        self, running: RunningJob, events: AttemptEvents
     ) -> Awaitable[Outcome | SettledInTransaction]: ...
 
 
@@ -50,21 +49,29 @@ class Handlers:
         overrides: Overrides,
         prepare_child: Prepare,
         transactional: TransactionalSettler,
-        stop: Callable[[str, Reason], None],
-        note: Callable[[Claim, dict[str, Any]], None],
-        isolate: Isolate | None = None,
+        owner: JobOwner,
+        clock: Clock,
+        isolation: Isolates | None = None,
+        on_start: Callable[[Claim], None] | None = None,
     ) -> None:
-        """`stop` stops a job at its timeout. `note` takes progress. `isolate` runs a job in a child
-        process."""
+        """`owner` stops jobs at their timeout, and takes their progress. `on_start` is called when an
+        attempt begins."""
+        self._on_start = on_start
         self._threads = Threads(threads)
-        self._processes = Processes(processes, max_result, prepare_child)
+        self._processes = Processes(processes, max_result, prepare_child, clock)
         self._injector = Injector(overrides)
         self._max_result = max_result
         self._transactional = transactional
-        self._stop = stop
-        self._note = note
-        self._isolate = isolate
-        self._batches = Batches(call=self._call_batch, returned=self._returned, stop=stop)
+        self._owner = owner
+        self._clock = clock
+        self._isolation = isolation
+        self._batches = Batches(
+            call=self._call_batch,
+            returned=self._answer,
+            began=self._began,
+            owner=owner,
+            clock=clock,
+        )
 
     def hurry(self) -> None:
         """Interrupt handlers now, although their grace is not over."""
@@ -78,13 +85,13 @@ class Handlers:
     async def outcome(self, running: RunningJob) -> Outcome | SettledInTransaction:
         """Return the outcome of an attempt. It never raises, whatever the handler does."""
         definition = running.definition
+        CLAIMED.set(running.claim)
         try:
             if running.reason is not None:
                 raise asyncio.CancelledError  # stopped before it began
             self._prepare(running)
-            if running.isolated and self._isolate is not None:
-                begin, note = partial(self._begin, running), partial(self._note, running.claim)
-                return await self._isolate(running, begin, note)
+            if running.isolated and self._isolation is not None:
+                return await self._isolation.outcome(running, _Reports(running, self, self._owner))
             arguments: dict[str, Any] = {}
             try:
                 if definition.flow is not None and definition.flow.state is not None:
@@ -98,17 +105,15 @@ class Handlers:
                     definition,
                     self._context(running),
                     running.claim,
-                    lambda: self._begin(running),
-                    partial(self._note, running.claim),
+                    _Reports(running, self, self._owner),
                 )
             if definition.transaction:
                 return await self._in_transaction(running, arguments)
             outcome: Outcome
             if definition.batch is not None:
-                (item,) = arguments.values()
-                outcome = await self._batches.outcome(running, definition.batch, item)
+                outcome = await self._in_batch(running, definition.batch, *arguments.values())
             else:
-                self._begin(running)
+                self.begin(running)
                 outcome = self._returned(running, await self._call(running, arguments))
             if _may_wait(outcome):
                 return await self._settle_apart(running, outcome)
@@ -116,31 +121,31 @@ class Handlers:
         except BaseException as error:  # a job must not end the worker
             return ended_by(running, error)
         finally:
-            if running.timer is not None:
+            if running.timer is not None:  # most jobs have none
                 running.timer.cancel()
 
     async def _in_transaction(
         self, running: RunningJob, arguments: dict[str, Any]
     ) -> Outcome | SettledInTransaction:
         """Run the handler in a transaction that commits if, and only if, it succeeds."""
-        lent = await self._transactional.begin(sync=running.definition.executor == "thread")
+        transaction = await self._transactional.begin(sync=running.definition.executor == "thread")
         try:
-            self._context(running).lend(lent.conn)
-            self._begin(running)
+            self._context(running).attach(transaction.conn)
+            self.begin(running)
             outcome = self._returned(running, await self._call(running, arguments))
             if not isinstance(outcome, Broke):
                 # From here on the database decides. Nothing may stop the commit half way.
                 running.settling = True
                 if running.timer is not None:
                     running.timer.cancel()
-                return await self._transactional.settle(lent, running.claim, outcome)
+                return await self._transactional.settle(transaction, running.claim, outcome)
         except Abandoned as error:
-            lent.abandon(error.done)
+            transaction.abandon(error.done)
             raise
         except BaseException:
-            await lent.rollback()
+            await transaction.rollback()
             raise
-        await lent.rollback()
+        await transaction.rollback()
         return outcome
 
     async def _settle_apart(
@@ -150,19 +155,51 @@ class Handlers:
 
         In a batch it would delay all other jobs. The job can be stopped until there is a connection.
         """
-        lent = await self._transactional.begin_apart()
+        transaction = await self._transactional.begin_apart()
         running.settling = True
         try:
-            return await self._transactional.settle(lent, running.claim, outcome)
+            return await self._transactional.settle(transaction, running.claim, outcome)
         except BaseException:
-            await lent.rollback()
+            await transaction.rollback()
             raise
 
-    async def _call(self, running: RunningJob, arguments: dict[str, Any]) -> Any:
+    async def _in_batch(self, running: RunningJob, batch: Batch, item: Any) -> Outcome:
+        """Run one job of a batch. Middleware is around its part of the call."""
+        if not running.definition.hooks.attempt:
+            answer = await self._batches.outcome(running, batch, item)
+            return self._returned(running, answer.value) if isinstance(answer, Answered) else answer
+
+        async def call() -> Any:
+            self._cancel_timer(running)  # the call has its own
+            answer = await self._batches.outcome(running, batch, item)
+            self._set_timer(running)
+            match answer:
+                case Answered(value):
+                    return value
+                case Raised(error):
+                    # All jobs of a call may get the same exception. Each adds its own frames.
+                    raise error.with_traceback(failure.of_the_handler(error))
+                case _:
+                    raise Ended(answer)
+
+        self._set_timer(running)
+        return self._returned(running, await self._around(running, call))
+
+    def _around(self, running: RunningJob, call: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+        job = info_of(running.claim)
+        attempt = running.definition.hooks.attempt
+        return around(attempt, job, call, lambda: running.reason is not None)
+
+    async def _call(
+        self, running: RunningJob, arguments: dict[str, Any], *, wrapped: bool = False
+    ) -> Any:
+        """Call a handler for one job. `wrapped`: its middleware is around this call already."""
         definition = running.definition
+        if definition.hooks.attempt and not wrapped:
+            return await self._around(running, lambda: self._call(running, arguments, wrapped=True))
         if definition.context_parameter is not None:
             arguments[definition.context_parameter] = self._context(running)
-        if not definition.dependencies and not definition.around:
+        if not definition.dependencies:
             return await self._handler([running], arguments)
         return await self._injected([running], arguments, lambda: self._context(running))
 
@@ -181,10 +218,9 @@ class Handlers:
         arguments: dict[str, Any],
         context: Callable[[], Context],
     ) -> Any:
-        definition = together[0].definition
-        wanted, around = definition.dependencies, definition.around
-        async with entered(around), AsyncExitStack() as stack:
-            arguments |= await self._injector.resolve(wanted, stack, context, around)
+        wanted = together[0].definition.dependencies
+        async with AsyncExitStack() as stack:
+            arguments |= await self._injector.resolve(wanted, stack, context)
             return await self._handler(together, arguments)
 
     def _handler(self, together: Sequence[RunningJob], arguments: dict[str, Any]) -> Awaitable[Any]:
@@ -192,7 +228,10 @@ class Handlers:
         definition = together[0].definition
         if definition.executor == "async":
             return definition.function(**arguments)  # type: ignore[no-any-return]
-        function = surrounded(definition.function, definition.around)
+        function = definition.function
+        if definition.hooks.plain:
+            job = info_of(together[0].claim, len(together))
+            function = around_plain(definition.hooks.plain, job, function)
         return self._threads.call(function, arguments, partial(_grace, together))
 
     def _prepare(self, running: RunningJob) -> None:
@@ -206,12 +245,35 @@ class Handlers:
             if "retry" in options and "retry" not in definition.own:
                 running.policy = definition.retry.with_stored(options["retry"])
 
-    def _begin(self, running: RunningJob) -> None:
+    def begin(self, running: RunningJob) -> None:
+        """Record that the handler begins. Its timeout counts from now on."""
+        # As `_began`, without a call: most jobs pass here.
         running.started = True
+        if self._on_start is not None:
+            self._on_start(running.claim)
         if running.timeout is not None:
+            self._set_timer(running)
+
+    def _began(self, running: RunningJob) -> None:
+        running.started = True
+        if self._on_start is not None:
+            self._on_start(running.claim)
+
+    def _set_timer(self, running: RunningJob) -> None:
+        if running.timeout is not None:
+            running.times_out_at = self._clock.after(running.timeout)
             running.timer = asyncio.get_running_loop().call_later(
-                running.timeout, self._stop, running.claim.id, "timeout"
+                running.timeout, self._owner.stop, running.claim.id, "timeout"
             )
+
+    def _cancel_timer(self, running: RunningJob) -> None:
+        if running.timer is not None:
+            running.timer.cancel()
+
+    def _answer(self, running: RunningJob, value: Any) -> Answer:
+        if running.definition.hooks.attempt:
+            return Answered(value)
+        return self._returned(running, value)
 
     def _returned(self, running: RunningJob, value: Any) -> Returned | Moved | Broke:
         return outcome_of(
@@ -221,12 +283,27 @@ class Handlers:
     def _context(self, running: RunningJob) -> Context:
         if running.context is None:
             claim, loop = running.claim, asyncio.get_running_loop()
-            note = partial(_note_from_any_thread, loop, partial(self._note, claim))
+            note = partial(_note_from_any_thread, loop, partial(self._owner.note, claim))
             stopped = running.reason is not None
             running.context = context_of(
-                claim, running.definition, running.timeout, note, stopped=stopped
+                claim, running.definition, running.timeout, note, self._clock, stopped=stopped
             )
         return running.context
+
+
+class _Reports:
+    """Takes in the reports of a child process: `AttemptEvents`."""
+
+    def __init__(self, running: RunningJob, handlers: Handlers, owner: JobOwner) -> None:
+        self._running = running
+        self._handlers = handlers
+        self._owner = owner
+
+    def begun(self) -> None:
+        self._handlers.begin(self._running)
+
+    def progressed(self, progress: dict[str, Any]) -> None:
+        self._owner.note(self._running.claim, progress)
 
 
 def _may_wait(outcome: Outcome) -> TypeGuard[Returned | Moved]:

@@ -22,11 +22,22 @@ from typing import Any, cast
 
 from headway.core import failure
 from headway.core.batch import Batch
-from headway.core.clock import monotonic
+from headway.core.clock import Clock, monotonic
+from headway.core.current import BATCH_SIZE, CLAIMED, without_job
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
-from headway.engine.running.job import Reason, RunningJob, ended_by
+from headway.engine.running.job import JobOwner, RunningJob, ended_by
 from headway.store.rows import Claim
+
+
+@dataclass(slots=True)
+class Answered:
+    """A value that one job of a batch got, before it is an outcome: middleware sees it first."""
+
+    value: Any
+
+
+Answer = Outcome | Answered
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +50,7 @@ class _Member:
     answered: asyncio.Future[None]
     """Done when there is an answer."""
     call: _BatchCall | None = None
-    answer: Outcome | None = None
+    answer: Answer | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -63,18 +74,24 @@ class Batches:
         self,
         *,
         call: Callable[[Definition, Sequence[RunningJob], list[Any]], Awaitable[Any]],
-        returned: Callable[[RunningJob, Any], Outcome],
-        stop: Callable[[str, Reason], None],
+        returned: Callable[[RunningJob, Any], Answer],
+        began: Callable[[RunningJob], None],
+        owner: JobOwner,
+        clock: Clock,
     ) -> None:
-        """`call` calls a handler, `returned` turns a value into an outcome, `stop` stops a job."""
+        """`call` calls a handler, `returned` turns a value into an outcome. `began` is told that a
+        job's call begins."""
         self._call = call
+        self._began = began
         self._returned = returned
-        self._stop = stop
+        self._owner = owner
+        self._clock = clock
         self._waiting: dict[str, deque[_Member]] = {}
         self._calls: dict[str, _BatchCall] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._context = without_job()
 
-    async def outcome(self, running: RunningJob, batch: Batch, item: Any) -> Outcome:
+    async def outcome(self, running: RunningJob, batch: Batch, item: Any) -> Answer:
         """Return the outcome of one job's attempt. Raise CancelledError if it was stopped."""
         member = _Member(running, item, monotonic(), asyncio.get_running_loop().create_future())
         if _is_called_alone(running.claim):
@@ -127,24 +144,30 @@ class Batches:
         call = _BatchCall(members)
         for member in members:
             member.call = call
-            member.running.started = True
+            self._began(member.running)
+            if member.running.timeout is not None:
+                member.running.times_out_at = self._clock.after(member.running.timeout)
         loop = asyncio.get_running_loop()
         # One timer for all jobs with the same timeout, so that they leave together.
         for timeout in {member.running.timeout for member in members} - {None}:
             assert timeout is not None
             call.timers.append(loop.call_later(timeout, self._time_out, call, timeout))
-        call.task = loop.create_task(self._run(call, list(members)))
+        # Not in the context of the job that happens to begin it: the call is for all of them.
+        context = self._context.copy()
+        context.run(CLAIMED.set, members[0].running.claim)
+        context.run(BATCH_SIZE.set, len(members))
+        call.task = loop.create_task(self._run(call, list(members)), context=context)
         return call
 
     def _time_out(self, call: _BatchCall, timeout: float) -> None:
         for member in list(call.members):
             if member.running.timeout == timeout:
-                self._stop(member.running.claim.id, "timeout")
+                self._owner.stop(member.running.claim.id, "timeout")
 
     async def _run(self, call: _BatchCall, asked: list[_Member]) -> None:
         """Make one call, and answer each job that has not left when it ends. Never raise."""
         definition = asked[0].running.definition
-        answers: list[Outcome] | None = None
+        answers: list[Answer] | None = None
         try:
             value = await self._call(
                 definition, [member.running for member in asked], [member.item for member in asked]
@@ -160,7 +183,7 @@ class Batches:
             if not member.answered.done():
                 member.answered.set_result(None)
 
-    def _answers(self, definition: Definition, asked: list[_Member], value: Any) -> list[Outcome]:
+    def _answers(self, definition: Definition, asked: list[_Member], value: Any) -> list[Answer]:
         given = [None] * len(asked) if value is None else value
         if not isinstance(given, Sequence) or isinstance(given, str | bytes | bytearray):
             return [_wrong(definition, len(asked), f"a {type(value).__name__}")] * len(asked)

@@ -9,17 +9,18 @@ import importlib
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from headway.core import codec, failure
-from headway.core.context import Context
+from headway.core.clock import Clock
+from headway.core.context import Note
+from headway.core.current import CLAIMED, info_of
 from headway.core.definition import Definition
 from headway.core.verdict import Broke, Outcome, Raised
-from headway.engine.running.around import entered, surrounded
+from headway.engine import logs
 from headway.engine.running.child_messages import (
     ChildReply,
     Message,
@@ -30,8 +31,10 @@ from headway.engine.running.child_messages import (
 )
 from headway.engine.running.contexts import context_of
 from headway.engine.running.invoke import Injector
+from headway.engine.running.middleware import around, around_plain
 from headway.engine.running.outcomes import outcome_of
 from headway.errors import ConfigError, InvalidInput
+from headway.store.rows import Claim
 
 Say = Callable[[Message], None]
 
@@ -53,7 +56,17 @@ def serve(pipe: Connection, prepare: Prepare, max_result: int) -> None:
     """Run tasks with `executor="process"`."""
 
     def run(request: Request, definition: Definition, say: Say) -> None:
-        say(Message(reply=reply_of(call(definition, request, max_result, say), definition.retry)))
+        outcome = asyncio.run(
+            call(
+                definition,
+                request.claim,
+                request.timeout,
+                max_result,
+                lambda progress: say(Message(progress=progress)),
+                Clock(request.now),
+            )
+        )
+        say(Message(reply=reply_of(outcome, definition.retry)))
 
     attend(pipe, prepare, run)
 
@@ -87,6 +100,7 @@ def attend(
                     # The job is not to blame, and another child may work.
                     say(Message(reply=ChildReply(error=failure.envelope_of(error), again=True)))
                     continue
+                logs.name_jobs()  # the app, or the task's module, has set up logging by now
                 say(Message(begun=True))
                 run(request, definition, say)
 
@@ -110,56 +124,51 @@ def find(definitions: Mapping[str, Definition], request: Request) -> Definition:
     return definition
 
 
-def call(definition: Definition, request: Request, max_result: int, say: Say) -> Outcome:
+async def call(
+    definition: Definition,
+    claim: Claim,
+    timeout: float | None,
+    max_result: int,
+    note: Note,
+    clock: Clock,
+) -> Outcome:
     """Call a process task here and return its outcome. Never raise."""
-    claim = request.claim
+    CLAIMED.set(claim)
     try:
         try:
-            context = context_of(
-                claim,
-                definition,
-                request.timeout,
-                lambda progress: say(Message(progress=progress)),
-            )
+            context = context_of(claim, definition, timeout, note, clock)
             arguments = definition.parameters.decode(claim.input)
         except InvalidInput as error:
             return Broke(failure.envelope_of(error, failure.INVALID_INPUT), again=False)
         if definition.context_parameter:
             arguments[definition.context_parameter] = context
-        with _resolved(definition, context) as values:
-            function = surrounded(definition.function, definition.around)
-            result = function(**arguments, **values)
+        injector = Injector({})
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                arguments |= await injector.resolve(definition.dependencies, stack, lambda: context)
+                result = await _called(definition, claim, arguments)
+        finally:
+            await injector.close()
         options: dict[str, Any] = {} if claim.options is None else codec.decode(claim.options)
         return outcome_of(definition, result, context, options, max_result)
     except BaseException as error:
         return Raised(error)
 
 
-@contextlib.contextmanager
-def _resolved(definition: Definition, context: Context) -> Generator[dict[str, Any]]:
-    """Yield the dependencies of a job, and close them after it.
+async def _called(definition: Definition, claim: Claim, arguments: dict[str, Any]) -> Any:
+    """Call the function of a process task, with its middleware around it."""
+    function, hooks = definition.function, definition.hooks
+    if hooks.plain:
+        function = around_plain(hooks.plain, info_of(claim), function)
+    if not hooks.attempt:
+        return function(**arguments)
 
-    No event loop runs in the block: a plain function finds none in a thread either, and some
-    libraries, such as Django, refuse to block where one runs.
-    """
-    if not definition.dependencies:
-        yield {}
-        return
-    stack = contextlib.AsyncExitStack()
+    async def handler() -> Any:
+        # In a thread: some libraries, such as Django, refuse to block where an event loop runs.
+        return await asyncio.to_thread(function, **arguments)
 
-    async def resolve() -> dict[str, Any]:
-        injector, around = Injector({}), definition.around
-        stack.push_async_callback(injector.close)
-        await stack.enter_async_context(entered(around))
-        return await injector.resolve(definition.dependencies, stack, lambda: context, around)
-
-    with asyncio.Runner() as runner:
-        try:
-            yield runner.run(resolve())
-        except BaseException:
-            runner.run(stack.__aexit__(*sys.exc_info()))
-            raise
-        runner.run(stack.__aexit__(None, None, None))
+    # The worker kills this process if the attempt must stop.
+    return await around(hooks.attempt, info_of(claim), handler, lambda: False)
 
 
 class _Termination:

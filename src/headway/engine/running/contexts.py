@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from headway.core import codec
-from headway.core.clock import wall
+from headway.core.clock import Clock
 from headway.core.context import Context, Note
 from headway.core.definition import Definition
 from headway.engine.running.outcomes import state_of
@@ -18,6 +18,7 @@ def context_of(
     definition: Definition,
     timeout: float | None,
     note: Note,
+    clock: Clock,
     *,
     stopped: bool = False,
 ) -> Context:
@@ -33,9 +34,10 @@ def context_of(
         attempt=claim.attempt,
         max_attempts=claim.max_attempts,
         headers={} if claim.headers is None else codec.decode(claim.headers),
-        deadline=None if timeout is None else wall() + timedelta(seconds=timeout),
+        deadline=None if timeout is None else clock.read() + timedelta(seconds=timeout),
         _note=note,
         _stopped=stopped,
         step=claim.step,
         state=state_of(definition, claim.carried),
+        _now=clock.read,
     )

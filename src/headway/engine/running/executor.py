@@ -8,13 +8,16 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from headway.core.clock import monotonic
+from headway.core import failure
+from headway.core.clock import Clock, monotonic
 from headway.core.definition import Definition
 from headway.core.duration import in_words
 from headway.core.verdict import CANCEL, RELEASE, Broke, Verdict, decide
 from headway.engine.jobs.settler import Settler
+from headway.engine.running.ahead import Ahead, in_turns
 from headway.engine.running.attempt import Handlers
 from headway.engine.running.child import Prepare
 from headway.engine.running.invoke import Overrides
@@ -62,8 +65,11 @@ class Executor:
         isolation: Isolation,
         progress: ProgressWriter,
         on_free_slot: Callable[[], None],
+        clock: Clock,
+        on_start: Callable[[Claim], None] | None = None,
     ) -> None:
-        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free."""
+        """`isolation` runs suspects. `on_free_slot` is called when a slot becomes free, `on_start` when
+        an attempt begins."""
         self._definitions = definitions
         self._settler = settler
         self._slots = slots
@@ -77,11 +83,13 @@ class Executor:
             overrides=overrides,
             prepare_child=prepare_child,
             transactional=transactional,
-            stop=self.stop,
-            note=self._note,
-            isolate=isolation.outcome,
+            owner=self,
+            clock=clock,
+            isolation=isolation,
+            on_start=on_start,
         )
         self._suspects = Suspects(isolation)
+        self.ahead = Ahead(slots, self._give_back)
         self._running: dict[str, RunningJob] = {}
         self._running_of = Counter[str]()
         self._taken = 0
@@ -91,9 +99,11 @@ class Executor:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @property
-    def free(self) -> int:
-        return 0 if self._suspects.needs_quiet else self._slots - self._taken
+    def free(self, *, ahead: bool = False) -> int:
+        """Return how many jobs may be claimed for the shared slots, with those that may wait for one."""
+        if self._suspects.needs_quiet:
+            return 0
+        return self._slots - self._taken + (self.ahead.room if ahead else 0)
 
     @property
     def dedicated(self) -> Mapping[str, int]:
@@ -119,6 +129,8 @@ class Executor:
     def start(self, claims: Sequence[Claim]) -> None:
         """Start claimed jobs, in the given order."""
         now, started = monotonic(), list[RunningJob]()
+        if len(claims) > self._slots - self._taken:
+            claims = in_turns(claims)  # some will wait for a slot
         for claim in claims:
             if (before := self._running.get(claim.id)) is not None:
                 self._follow(before, claim)
@@ -129,6 +141,9 @@ class Executor:
                 continue
             self._running[claim.id] = running
             self._running_of[running.definition.handler] += 1
+            if self._must_wait(running):
+                self.ahead.put(running)
+                continue
             self._take_slot(claim.queue, 1)
             started.append(running)
         if started:
@@ -156,10 +171,17 @@ class Executor:
             self._give_back_next(running, CANCEL if reason == "cancel" else RELEASE)
             return
         running.reason = reason
+        if self.ahead.take(running):
+            self._start_waiting(running)  # it ends at once
         if running.context is not None:
             running.context.stop()
         if running.entered and running.task is not None:
             running.task.cancel()
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        """Take the progress of a job, if it still runs here."""
+        if claim.id in self._running:
+            self._progress.note(claim, progress)
 
     def stop_all(self, reason: Reason, *, unstarted_only: bool = False) -> None:
         for running in list(self._running.values()):
@@ -169,11 +191,18 @@ class Executor:
         if not unstarted_only:
             self._handlers.hurry()
 
+    def time_moved(self, now: datetime) -> None:
+        """Stop the attempts whose timeout lies before a moment to which a fixed clock was moved."""
+        for running in list(self._running.values()):
+            if running.times_out_at is not None and running.times_out_at <= now:
+                self.stop(running.claim.id, "timeout")
+
     async def idle(self) -> None:
         """Wait until no job runs."""
         await self._idle.wait()
 
     async def close(self) -> None:
+        self.ahead.close()
         self._suspects.close()
         await self._handlers.close()
 
@@ -210,6 +239,7 @@ class Executor:
 
     def _end(self, running: RunningJob) -> None:
         del self._running[running.claim.id]
+        self.ahead.handler_ended(running.since)
         self._suspects.ended(running)
         self._progress.forget(running.claim.id)
         if running.abandoned is None:
@@ -254,11 +284,30 @@ class Executor:
     def _free_slot(self, running: RunningJob) -> None:
         self._take_slot(running.claim.queue, -1)
         self._running_of[running.definition.handler] -= 1
+        if self._taken < self._slots and (waiting := self.ahead.next()) is not None:
+            self._start_waiting(waiting)
         self._on_free_slot()
 
-    def _note(self, claim: Claim, progress: dict[str, Any]) -> None:
-        if claim.id in self._running:
-            self._progress.note(claim, progress)
+    def _must_wait(self, running: RunningJob) -> bool:
+        """Whether a claimed job waits for a slot. Suspects do not: they would be charged for a crash."""
+        shared = running.claim.queue not in self._dedicated
+        return shared and self._taken >= self._slots and not running.claim.crashes
+
+    def _start_waiting(self, running: RunningJob) -> None:
+        """Start a job that was claimed ahead."""
+        running.since = monotonic()
+        self._take_slot(running.claim.queue, 1)
+        # Not at once: jobs that end as soon as they start would nest without bound.
+        asyncio.get_running_loop().call_soon(self._enter, (running,))
+
+    def _give_back(self, running: RunningJob) -> None:
+        """Return a job that was claimed ahead to its queue. It has not started."""
+        del self._running[running.claim.id]
+        self._running_of[running.definition.handler] -= 1
+        self._suspects.ended(running)
+        self._settler.add(running.claim, RELEASE)
+        if not self._running:
+            self._idle.set()
 
 
 def _about(claim: Claim) -> dict[str, Any]:
@@ -277,13 +326,15 @@ def _report(claim: Claim, verdict: Verdict) -> None:
     extra = _about(claim)
     match verdict.kind:
         case "fail":
-            log.error("%s %s failed: %s", claim.handler, claim.id, what, extra=extra)
+            info = failure.exc_info(error, verdict.exception)
+            log.error("%s %s failed: %s", claim.handler, claim.id, what, extra=extra, exc_info=info)
         case "retry":
             tries = f"{claim.attempt} of {claim.max_attempts}"
             again = in_words(verdict.delay)
             log.warning(
                 "%s %s attempt %s failed, next in %s: %s",
                 claim.handler, claim.id, tries, again, what, extra=extra,
+                exc_info=failure.exc_info(error, verdict.exception),
             )  # fmt: skip
         case "advance" | "succeed":
             pass

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
-from headway.core.around import Around
 from headway.core.context import Context
+from headway.core.current import as_current
 from headway.core.depends import Dependency
 from headway.core.injection import Injected, injected, name_of
-from headway.engine.running.around import surrounded
 from headway.engine.running.threads import carried
 
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
@@ -35,15 +34,11 @@ class Injector:
         wanted: Mapping[str, Dependency],
         stack: AsyncExitStack,
         context: Callable[[], Context],
-        around: Sequence[Around] = (),
     ) -> dict[str, Any]:
-        """Return the value of each dependency in `wanted`. `stack` closes those of the job.
-
-        `around` is entered around plain functions, but not around those of the worker.
-        """
+        """Return the value of each dependency in `wanted`. `stack` closes those of the job."""
         made: dict[Callable[..., Any], Any] = {}
         return {
-            name: await self._value(dependency, stack, context, made, around)
+            name: await self._value(dependency, stack, context, made)
             for name, dependency in wanted.items()
         }
 
@@ -53,7 +48,6 @@ class Injector:
         stack: AsyncExitStack,
         context: Callable[[], Context],
         made: dict[Callable[..., Any], Any],
-        around: Sequence[Around],
     ) -> Any:
         provider = self._overrides.get(dependency.provider, dependency.provider)
         if dependency.scope == "worker":
@@ -61,12 +55,12 @@ class Injector:
         if provider not in made:
             wanted = self._injected(provider)
             arguments: dict[str, Any] = {
-                name: await self._value(inner, stack, context, made, around)
+                name: await self._value(inner, stack, context, made)
                 for name, inner in wanted.dependencies.items()
             }
             if wanted.context is not None:
                 arguments[wanted.context] = context()
-            made[provider] = await _enter(provider, arguments, stack, around)
+            made[provider] = await _enter(provider, arguments, stack)
         return made[provider]
 
     async def _once_per_worker(self, provider: Callable[..., Any]) -> Any:
@@ -74,13 +68,14 @@ class Injector:
             return await asyncio.shield(future)
         future = self._made[provider] = asyncio.get_running_loop().create_future()
         try:
-            arguments = {
-                name: await self._once_per_worker(
-                    self._overrides.get(inner.provider, inner.provider)
-                )
-                for name, inner in self._injected(provider).dependencies.items()
-            }
-            value = await _enter(provider, arguments, self._stack)
+            with as_current(None):  # it outlives the job that needs it first
+                arguments = {
+                    name: await self._once_per_worker(
+                        self._overrides.get(inner.provider, inner.provider)
+                    )
+                    for name, inner in self._injected(provider).dependencies.items()
+                }
+                value = await _enter(provider, arguments, self._stack)
         except BaseException as error:
             # The next job tries again. The jobs that wait now get this error.
             del self._made[provider]
@@ -102,10 +97,7 @@ class Injector:
 
 
 async def _enter(
-    provider: Callable[..., Any],
-    arguments: dict[str, Any],
-    stack: AsyncExitStack,
-    around: Sequence[Around] = (),
+    provider: Callable[..., Any], arguments: dict[str, Any], stack: AsyncExitStack
 ) -> Any:
     if inspect.isasyncgenfunction(provider):
         return await stack.enter_async_context(asynccontextmanager(provider)(**arguments))
@@ -114,14 +106,14 @@ async def _enter(
     # Plain code may block the loop, so it runs in a thread.
     if inspect.isgeneratorfunction(provider):
         manager = contextmanager(provider)(**arguments)
-        value = await asyncio.to_thread(carried, surrounded(manager.__enter__, around))
-        stack.push_async_exit(_leaving(surrounded(manager.__exit__, around)))
+        value = await asyncio.to_thread(carried, manager.__enter__)
+        stack.push_async_exit(_leaving(manager))
         return value
-    return await asyncio.to_thread(carried, surrounded(provider, around), **arguments)
+    return await asyncio.to_thread(carried, provider, **arguments)
 
 
-def _leaving(exit_: Callable[..., Any]) -> Any:
+def _leaving(manager: Any) -> Any:
     async def leave(*error: Any) -> Any:
-        return await asyncio.to_thread(carried, exit_, *error)
+        return await asyncio.to_thread(carried, manager.__exit__, *error)
 
     return leave

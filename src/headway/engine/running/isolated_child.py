@@ -51,12 +51,7 @@ def serve(pipe: Connection, worker: HandlerEnvironment) -> None:
     multiprocessing.current_process().daemon = False
 
     def run(request: Request, definition: Definition, say: Say) -> None:
-        if definition.executor != "process":
-            loop.run(_run(worker, request, definition, say))
-            return
-        # This is already a separate process.
-        outcome = call(definition, request, worker.max_result, say)
-        say(Message(reply=reply_of(outcome, definition.retry)))
+        loop.run(_run(worker, request, definition, say))
 
     attend(pipe, worker.prepare, run)
 
@@ -64,12 +59,10 @@ def serve(pipe: Connection, worker: HandlerEnvironment) -> None:
 async def _run(
     worker: HandlerEnvironment, request: Request, definition: Definition, say: Say
 ) -> None:
-    def note(_: Claim, progress: dict[str, Any]) -> None:
-        say(Message(progress=progress))
-
     if definition.batch is not None:
         # The child runs one job, so there are no others to wait for.
         definition = replace(definition, batch=replace(definition.batch, size=1))
+    clock = Clock(request.now)
     transactional = _IsolatedSettler(worker.target, request, lambda: say(Message(settling=True)))
     handlers = Handlers(
         threads=1,
@@ -78,10 +71,23 @@ async def _run(
         overrides=worker.overrides,
         prepare_child=worker.prepare,
         transactional=transactional,
-        stop=_leave_to_the_worker,
-        note=note,
+        owner=_ToWorker(say),
+        clock=clock,
     )
-    outcome = await handlers.outcome(RunningJob(request.claim, definition, monotonic()))
+    running = RunningJob(request.claim, definition, monotonic())
+    outcome: Outcome | SettledInTransaction
+    if definition.executor == "process":
+        # This is already a separate process.
+        outcome = await call(
+            definition,
+            request.claim,
+            request.timeout,
+            worker.max_result,
+            lambda progress: say(Message(progress=progress)),
+            clock,
+        )
+    else:
+        outcome = await handlers.outcome(running)
     say(Message(reply=reply_of(outcome, definition.retry)))
     # The job is not charged for anything from here on: a worker also closes dependencies later.
     try:
@@ -89,6 +95,19 @@ async def _run(
         await transactional.close()
     except BaseException:
         log.exception("could not close the dependencies of %s after a job", definition.handler)
+
+
+class _ToWorker:
+    """Sends progress to the worker: `JobOwner`. It stops no job, because the worker kills the child."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def stop(self, job_id: str, reason: Reason) -> None:
+        pass
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        self._say(Message(progress=progress))
 
 
 class _IsolatedSettler(TransactionalSettler):
@@ -102,13 +121,13 @@ class _IsolatedSettler(TransactionalSettler):
 
     async def settle(
         self,
-        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        transaction: AsyncHandlerTransaction | SyncHandlerTransaction,
         claim: Claim,
         outcome: Returned | Moved,
     ) -> Outcome | SettledInTransaction:
         self._settling()
-        return await super().settle(lent, claim, outcome)
+        return await super().settle(transaction, claim, outcome)
 
 
-def _leave_to_the_worker(key_or_id: str, reason: Reason | None = None) -> None:
-    """Do nothing: the worker passes on freed keys, and stops jobs."""
+def _leave_to_the_worker(key: str) -> None:
+    """Do nothing: the worker admits under the freed keys (`Isolation.outcome`)."""

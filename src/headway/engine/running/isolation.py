@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from headway.core.clock import Clock
 from headway.core.definition import Definition
@@ -22,7 +21,7 @@ from headway.engine.running.child import Prepare
 from headway.engine.running.child_messages import Message, outcome_in
 from headway.engine.running.invoke import Overrides
 from headway.engine.running.isolated_child import HandlerEnvironment, serve
-from headway.engine.running.job import RunningJob
+from headway.engine.running.job import AttemptEvents, RunningJob
 from headway.engine.running.processes import Child, Children, reporting, request_for
 from headway.engine.running.transactional import SettledInTransaction
 from headway.store.connections.connect import Target
@@ -32,7 +31,10 @@ log = logging.getLogger("headway.worker")
 
 
 class Isolation:
-    """At most `most` children, each with one suspect at a time. A child is kept for the next one."""
+    """At most `most` children, each with one suspect at a time. A child is kept for the next one.
+
+    With a `most` of 0 suspects run in the worker, alone.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Isolation:
         """`freed` is called with each key under which a job has freed room, or needs some."""
         self.most = most
         self._registration = registration
-        self._children = Children(most, self._start)
+        self._children = Children(max(most, 1), self._start)
         self._target = target
         self._max_result = max_result
         self._prepare = prepare
@@ -65,23 +67,22 @@ class Isolation:
 
     def can_run(self, definition: Definition) -> bool:
         """Return whether a child can find this definition."""
+        if self.most == 0:
+            return False
         if self._prepare.loads_app:
             return True
         in_main = definition.function.__module__ == "__main__"
         return definition.is_importable() and (not in_main or _children_import_main())
 
     async def outcome(
-        self,
-        running: RunningJob,
-        started: Callable[[], None],
-        note: Callable[[dict[str, Any]], None],
+        self, running: RunningJob, events: AttemptEvents
     ) -> Outcome | SettledInTransaction:
         """Return the outcome of an attempt in a child. Cancelling it kills the child.
 
-        `started` is called when the child has imported the app and begins the job. If the child dies
-        after that, the outcome is `Broke` with PROCESS_DIED.
+        The attempt has begun when the child has imported the app. If the child dies after that, the
+        outcome is `Broke` with PROCESS_DIED.
         """
-        report = reporting(started, note)
+        report = reporting(events)
 
         def receive(message: Message) -> None:
             if message.settling:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, Protocol
 
 from headway.core import failure
 from headway.core.context import Context
@@ -48,14 +49,46 @@ class RunningJob:
     next: Claim | None = None
     """The same job at its next step, which starts when this attempt has ended."""
     timer: asyncio.TimerHandle | None = None
+    times_out_at: datetime | None = None
+    """When it times out by a fixed clock, which may be moved there before its timer ends."""
     abandoned: asyncio.Future[Any] | None = None
     """Done when an abandoned thread ends."""
     blocked: LoopBlock | None = None
     """The newest block of the event loop during this attempt."""
 
 
+class JobOwner(Protocol):
+    """Runs jobs: the executor of a worker, or a child process."""
+
+    def stop(self, job_id: str, reason: Reason) -> None:
+        """Stop a job, if it runs here."""
+
+    def note(self, claim: Claim, progress: dict[str, Any]) -> None:
+        """Take the progress that a handler reported."""
+
+
+class AttemptEvents(Protocol):
+    """The reports of a child process about the attempt that it runs."""
+
+    def begun(self) -> None:
+        """The handler begins."""
+
+    def progressed(self, progress: dict[str, Any]) -> None:
+        """The handler reported its progress."""
+
+
+class Ended(Exception):
+    """The attempt ended with an outcome that is neither a value nor an exception of the handler."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("the worker ended the attempt")
+        self.outcome = outcome
+
+
 def ended_by(running: RunningJob, error: BaseException) -> Outcome:
     """Return the outcome of an attempt that ended with this exception."""
+    if isinstance(error, Ended):
+        return error.outcome
     if isinstance(error, Abandoned):
         running.abandoned = error.done
     if isinstance(error, Abandoned | asyncio.CancelledError) and (outcome := _stopped(running)):

@@ -12,10 +12,11 @@ import multiprocessing
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from headway.core import failure
-from headway.core.clock import wall
+from headway.core.clock import Clock
 from headway.core.context import Context
 from headway.core.definition import Definition
 from headway.core.verdict import Outcome
@@ -28,6 +29,7 @@ from headway.engine.running.child_messages import (
     message_in,
     outcome_in,
 )
+from headway.engine.running.job import AttemptEvents
 from headway.engine.running.transactional import SettledInTransaction
 from headway.errors import ConfigError
 from headway.store.rows import Claim
@@ -152,8 +154,9 @@ class Children:
 class Processes:
     """Runs tasks with `executor="process"`."""
 
-    def __init__(self, most: int, max_result: int, prepare: Prepare) -> None:
+    def __init__(self, most: int, max_result: int, prepare: Prepare, clock: Clock) -> None:
         """`prepare` is called in each child before it runs its first job."""
+        self._clock = clock
         self._children = Children(most, lambda: Child(serve, prepare, max_result))
 
     async def call(
@@ -161,16 +164,13 @@ class Processes:
         definition: Definition,
         context: Context,
         claim: Claim,
-        started: Callable[[], None],
-        note: Callable[[dict[str, Any]], None],
+        events: AttemptEvents,
     ) -> Outcome | SettledInTransaction:
-        """Return the outcome of running a job in a child. Cancelling it kills the child.
-
-        `started` is called when a child begins the job.
-        """
-        timeout = None if context.deadline is None else (context.deadline - wall()).total_seconds()
-        request = request_for(definition, claim, timeout)
-        return outcome_in(await self._children.ask(request, reporting(started, note)))
+        """Return the outcome of running a job in a child. Cancelling it kills the child."""
+        deadline, now = context.deadline, context.now()
+        timeout = None if deadline is None else (deadline - now).total_seconds()
+        request = replace(request_for(definition, claim, timeout), now=self._clock.now())
+        return outcome_in(await self._children.ask(request, reporting(events)))
 
     def close(self) -> None:
         self._children.close()
@@ -182,16 +182,14 @@ def request_for(definition: Definition, claim: Claim, timeout: float | None) -> 
     return Request(claim, function.__module__, function.__qualname__, timeout)
 
 
-def reporting(
-    started: Callable[[], None], note: Callable[[dict[str, Any]], None]
-) -> Callable[[Message], None]:
-    """Return a receiver of a child's messages: it calls `started` at the start, `note` with progress."""
+def reporting(events: AttemptEvents) -> Callable[[Message], None]:
+    """Return a receiver of a child's messages about an attempt."""
 
     def receive(message: Message) -> None:
         if message.begun:
-            started()
+            events.begun()
         if message.progress is not None:
-            note(message.progress)
+            events.progressed(message.progress)
 
     return receive
 

@@ -71,26 +71,26 @@ class TransactionalSettler:
 
     async def settle(
         self,
-        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        transaction: AsyncHandlerTransaction | SyncHandlerTransaction,
         claim: Claim,
         outcome: Returned | Moved,
     ) -> Outcome | SettledInTransaction:
         """Settle in the handler's transaction and commit it."""
         verdict, statement = self._statement(claim, outcome)
         try:
-            answer = await self._settled(lent, statement, claim)
+            answer = await self._settled(transaction, statement, claim)
         except DRIVER_ERRORS as error:
             refused = translate(error)
             if not is_about_data(refused):
                 raise
-            await lent.rollback()
+            await transaction.rollback()
             words = f"the outcome could not be stored: {refused}"
             return Broke(failure.envelope(failure.INVALID_RESULT, words), again=False)
         if answer is not None:
-            await lent.rollback()
+            await transaction.rollback()
             # A missing claim is lost. Only the row itself can show a request to stop.
             return Stopped("cancel" if answer == "asked" else "shutdown")
-        await lent.commit()
+        await transaction.commit()
         for key in Settled(claim, verdict).touched_keys:
             # If this worker dies before it admits the next job, the leader's scan finds the key.
             self._freed(key)
@@ -98,7 +98,7 @@ class TransactionalSettler:
 
     async def _settled(
         self,
-        lent: AsyncHandlerTransaction | SyncHandlerTransaction,
+        transaction: AsyncHandlerTransaction | SyncHandlerTransaction,
         statement: Statement[NotSettled],
         claim: Claim,
     ) -> str | None:
@@ -108,7 +108,7 @@ class TransactionalSettler:
         """
         pause, until = _FIRST_PAUSE, monotonic() + _LOCKED_FOR
         while True:
-            answer = (await lent.settle(statement)).get(claim.id)
+            answer = (await transaction.settle(statement)).get(claim.id)
             if answer != "locked" or monotonic() > until:
                 return answer
             await asyncio.sleep(pause)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
@@ -105,11 +104,12 @@ class _Watchdog:
     """One daemon thread with a table of deadlines, started by the first limit."""
 
     def __init__(self) -> None:
-        self.maintained: WeakSet[Maintained] = WeakSet()
         self.reset()
 
     def reset(self) -> None:
-        """Start again. A forked child does not have the threads of its parent."""
+        """Start again. A forked child does not have the threads of its parent, and must leave the
+        connections of its parent alone."""
+        self.maintained: WeakSet[Maintained] = WeakSet()
         self._lock = threading.Lock()
         self._limits: set[SyncAnswerLimit] = set()
         self._poke = threading.Event()
@@ -158,7 +158,11 @@ class Maintained(Protocol):
 
 
 _watchdog = _Watchdog()
-maintain: Callable[[Maintained], None] = _watchdog.maintained.add
-"""Make the watchdog maintain an object for as long as it lives."""
+
+
+def maintain(maintained: Maintained) -> None:
+    """Make the watchdog maintain an object for as long as it lives."""
+    _watchdog.maintained.add(maintained)
+
 
 os.register_at_fork(after_in_child=_watchdog.reset)

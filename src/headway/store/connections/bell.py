@@ -22,12 +22,10 @@ from contextlib import nullcontext, suppress
 from weakref import WeakSet
 
 from headway.core.clock import monotonic
-from headway.errors import StandbyRefused
 from headway.store.connections.answer_limit import SyncAnswerLimit
 from headway.store.connections.connect import Target
 from headway.store.connections.thread_pool import SyncPool
 from headway.store.documents import Hint
-from headway.store.faults import DRIVER_ERRORS
 from headway.store.statement import text
 from headway.store.statements.plain import notify_lanes
 
@@ -60,6 +58,11 @@ class Bell:
         self._callers = self._gathered = 0
         self._thread: threading.Thread | None = None
         self._asleep = self._sending = self._ending = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a thread, and so perhaps a connection."""
+        return self._thread is not None
 
     @property
     def busy(self) -> bool:
@@ -134,19 +137,19 @@ class Bell:
             return set()
 
     def _send(self, pool: SyncPool, hints: set[Hint]) -> bool:
-        """Send hints. Return false if the connection broke, or could not be opened."""
+        """Send hints. Return false if that failed. Whatever the reason, the thread goes on."""
         channel = self._target.work_channel
         assert channel is not None, "without a channel there is no bell"
-        statement = notify_lanes(channel, hints)
-        sql = text(statement.name, self._target.schema)
         try:
+            statement = notify_lanes(channel, hints)
+            sql = text(statement.name, self._target.schema)
             with (
                 pool.connection(monotonic() + _CONNECT_WITHIN) as conn,
                 SyncAnswerLimit(conn, _ANSWER_WITHIN),
                 nullcontext() if pool.is_direct(conn) else pool.transaction(conn),
             ):
                 conn.execute(sql, statement.params)
-        except (*DRIVER_ERRORS, StandbyRefused):
+        except Exception:
             return False
         return True
 

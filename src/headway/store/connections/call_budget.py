@@ -72,7 +72,7 @@ class CallBudget:
     def __init__(
         self,
         statements: Sequence[Statement[Any]],
-        patience: float | None,
+        timeout: float | None,
         answer_within: float,
         until: float | None,
         began: float | None = None,
@@ -84,7 +84,7 @@ class CallBudget:
         self._sent_at = monotonic() if began is None else began
         self.sent = self.repeated = False
         self._bound = until
-        mine = self._sent_at + (GIVE_UP_AFTER if patience is None else patience)
+        mine = self._sent_at + (GIVE_UP_AFTER if timeout is None else timeout)
         self.until = mine if until is None else min(mine, until)
         """The deadline for reaching the server. A scan that was already sent may take longer."""
 

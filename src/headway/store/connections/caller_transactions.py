@@ -1,4 +1,4 @@
-"""Runs statements on connections that callers lend, in their transactions.
+"""Runs statements on connections of callers, in their transactions.
 
 Nothing is cut, repeated or committed there. Before a job is made, the statement itself checks that the
 connection leads to the app's own database, whose identity is read once.

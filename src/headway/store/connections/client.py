@@ -45,7 +45,7 @@ class Client:
 
     def __init__(self, target: Target, *, pool_size: int = 10) -> None:
         self.target = target
-        self.patience: float | None = None
+        self.timeout: float | None = None
         """Seconds after which a call fails. None stands for `GIVE_UP_AFTER`."""
         self.answer_within = ANSWER_WITHIN
         """Seconds for one answer."""
@@ -60,9 +60,7 @@ class Client:
 
     @property
     def _single_within(self) -> float:
-        return (
-            self.answer_within if self.patience is None else min(self.answer_within, self.patience)
-        )
+        return self.answer_within if self.timeout is None else min(self.answer_within, self.timeout)
 
     def _notify(self, statements: Sequence[Statement[Any]]) -> None:
         """Notify workers of what has just committed."""
@@ -72,7 +70,7 @@ class Client:
 
     @property
     def _lock_within(self) -> float:
-        return LOCK_WITHIN if self.patience is None else min(LOCK_WITHIN, self.patience * 0.75)
+        return LOCK_WITHIN if self.timeout is None else min(LOCK_WITHIN, self.timeout * 0.75)
 
     async def open(self) -> AsyncPool:
         """Return the pool of this event loop, with its schema checked."""
@@ -82,10 +80,11 @@ class Client:
         return pool
 
     async def close(self) -> None:
-        """Close the pool of this event loop, once workers know of the jobs that were enqueued."""
-        if self._bell.busy:
-            await asyncio.to_thread(self._bell.flush)
+        """Close the pool of this event loop, and the bell with the last pool of all."""
         await self._pools.close()
+        if self._bell.is_open:
+            last = self._sync_pool is None and not self._pools.loops
+            await asyncio.to_thread(self._bell.close if last else self._bell.flush)
 
     async def run(self, statement: Statement[R]) -> R:
         """Return the answer of one statement."""
@@ -113,9 +112,9 @@ class Client:
         """Return the answers of several statements, run in one transaction.
 
         `on_repeat` is added when they are sent again after a fault that may have happened after the
-        commit. Raise `DatabaseUnavailable` if there is no answer by `until`, or within `patience`.
+        commit. Raise `DatabaseUnavailable` if there is no answer by `until`, or within `timeout`.
         """
-        budget = CallBudget(statements, self.patience, self.answer_within, until)
+        budget = CallBudget(statements, self.timeout, self.answer_within, until)
         return await self._try(await self._pool(), budget, on_repeat)
 
     async def run_one(self, statement: Statement[None], *, on_repeat: OnRepeat = ()) -> None:
@@ -137,7 +136,7 @@ class Client:
             return
         finally:
             pool.give(pooled)
-        budget = CallBudget([statement], self.patience, self.answer_within, None, began)
+        budget = CallBudget([statement], self.timeout, self.answer_within, None, began)
         budget.sending(())
         await asyncio.sleep(await self._pause(pool, pooled.conn, budget, failed))
         await self._try(pool, budget, on_repeat)
@@ -232,8 +231,10 @@ class Client:
             self.run_all_sync([])
         return pool
 
-    def close_sync(self) -> None:
-        """Close the pool for threads."""
+    def close_sync(self, *, loops: bool = False) -> None:
+        """Close the pool for threads. With `loops` also those of all event loops, from any thread."""
+        if loops:
+            self._pools.drop_all()
         with self._sync_opening:
             pool, self._sync_pool = self._sync_pool, None
         if pool is not None:
@@ -274,7 +275,7 @@ class Client:
     ) -> CallAnswers:
         """Return the answers of several statements, like `run_all`."""
         warn_if_on_loop()
-        budget = CallBudget(statements, self.patience, self.answer_within, until)
+        budget = CallBudget(statements, self.timeout, self.answer_within, until)
         return self._try_sync(self._pool_sync(), budget, on_repeat)
 
     def run_one_sync(self, statement: Statement[None], *, on_repeat: OnRepeat = ()) -> None:
@@ -295,7 +296,7 @@ class Client:
             return
         finally:
             pool.give(pooled)
-        budget = CallBudget([statement], self.patience, self.answer_within, None, began)
+        budget = CallBudget([statement], self.timeout, self.answer_within, None, began)
         budget.sending(())
         time.sleep(self._pause_sync(pool, pooled.conn, budget, failed))
         self._try_sync(pool, budget, on_repeat)

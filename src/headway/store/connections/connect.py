@@ -55,7 +55,7 @@ PINNED: dict[LiteralString, LiteralString] = {
     "extra_float_digits": "1",
 }
 """Settings that our statements and the driver depend on. They override those of the server, the database
-and the role. Handler transactions keep the user's own search_path (handler_transactions.py)."""
+and the role. Handlers keep the user's own search_path (handler_transactions.py)."""
 
 # For engine connections only. Statistics of these tables are always out of date.
 # - An index scan is always right, a sequential scan or a compiled plan never is.
@@ -73,8 +73,12 @@ _SETTINGS: dict[LiteralString, LiteralString] = {
 }
 
 
-def _session(settings: Mapping[LiteralString, LiteralString]) -> LiteralString:
-    names = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in settings.items())
+def _session(
+    settings: Mapping[LiteralString, LiteralString], local: LiteralString = "false"
+) -> LiteralString:
+    names = ", ".join(
+        f"set_config('{name}', '{value}', {local})" for name, value in settings.items()
+    )
     return f"select {names}"
 
 
@@ -87,20 +91,25 @@ _ENGINE_SESSION = _session(_WRITABLE | PINNED | _SETTINGS)
 CLIENT_SESSION = _session(_WRITABLE | _FOR_CALLS)
 """For connections of user code. They wait for a lock of another transaction, but only for a while."""
 
+_FOR_HANDLERS: dict[LiteralString, LiteralString] = {
+    name: value for name, value in PINNED.items() if name != "search_path"
+}
+HANDLER_SESSION = _session(_WRITABLE | _FOR_HANDLERS)
+"""For connections of handlers, whose own statements find the user's tables by the user's search_path."""
+
 ENGINE_TRANSACTION: tuple[LiteralString, ...] = (
     "begin isolation level read committed read write",
-    "select "
-    + ", ".join(
-        f"set_config('{name}', '{value}', true)" for name, value in (PINNED | _SETTINGS).items()
-    ),
+    _session(PINNED | _SETTINGS, "true"),
 )
 """Opens a transaction with the same settings behind a pooler, which does not keep those of a session."""
 
-CLIENT_TRANSACTION: LiteralString = (
-    "begin isolation level read committed read write; select "
-    + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _FOR_CALLS.items())
+CLIENT_TRANSACTION: LiteralString = "begin isolation level read committed read write; " + _session(
+    _FOR_CALLS, "true"
 )
 """The same for calls of user code, in one message."""
+
+HANDLER_TRANSACTION = _session(_FOR_HANDLERS, "true")
+"""The same for handlers, after BEGIN."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,18 +26,19 @@ from headway.store.statement import Statement, text
 
 R = TypeVar("R")
 
-_PATIENCE = 35.0
+_TIMEOUT = 35.0
 """Seconds for one call: a little more than the server gives a statement (connect.py)."""
 
 
 class EngineConnection:
     """A lasting connection to one target. Concurrent calls wait for each other."""
 
-    def __init__(self, target: Target, patience: float = _PATIENCE) -> None:
+    def __init__(self, target: Target, timeout: float = _TIMEOUT) -> None:
         self.target = target
-        self._patience = patience
+        self._timeout = timeout
         self._conn: AsyncConn | None = None
         self._turn = asyncio.Lock()
+        self._refuses = False
         self._cut = False
         """The worker itself cut the connection."""
         self.round_trips = 0
@@ -61,7 +62,7 @@ class EngineConnection:
             try:
                 conn = await self._connection()
                 began = monotonic()
-                with connect.answer_within(conn, self._patience):
+                with connect.answer_within(conn, self._timeout):
                     answers = await _send(conn, statements, self.target.schema)
                 self.round_trips += 1
                 self.answered_at = monotonic()
@@ -73,7 +74,7 @@ class EngineConnection:
             except DRIVER_ERRORS as error:
                 cut, advice = self._cut, self._advice()
                 waited = monotonic() - began
-                silent = self._conn is not None and self._conn.broken and waited >= self._patience
+                silent = self._conn is not None and self._conn.broken and waited >= self._timeout
                 if is_passing(error) or self._conn is None or self._conn.broken:
                     await self._drop()
                 if cut:
@@ -91,7 +92,7 @@ class EngineConnection:
         async with self._turn:
             try:
                 conn = await self._connection()
-                with connect.answer_within(conn, self._patience):
+                with connect.answer_within(conn, self._timeout):
                     await migrate.verify(conn, self.target.schema)
             except BaseException as error:
                 advice = self._advice()
@@ -106,12 +107,17 @@ class EngineConnection:
             self._cut = True
             connect.cut(self._conn)
 
+    def refuse(self) -> None:
+        """Send nothing more, for good: the process of this connection is to seem dead."""
+        self._refuses = True
+        self.cut()
+
     async def _held_up(self, error: Exception, waited: float, silent: bool) -> HeadwayError:
         """Return the error for a call that may have waited for a lock, with the holders of the lock.
 
         A second connection finds the holders.
         """
-        problem = f"no answer within {self._patience:.3g} s" if silent else words(error)
+        problem = f"no answer within {self._timeout:.3g} s" if silent else words(error)
         held: list[Blocker] = []
         with suppress(HeadwayError, TimeoutError, *DRIVER_ERRORS):
             async with asyncio.timeout(blockers.ANSWER_WITHIN):
@@ -139,6 +145,8 @@ class EngineConnection:
         return rights.advice(self.target.schema, login, ["moves/claim"])  # what a worker needs
 
     async def _connection(self) -> AsyncConn:
+        if self._refuses:
+            raise DatabaseUnavailable(OWN_CUT)
         if self._conn is None or self._conn.closed:
             began = monotonic()
             self._conn = await connect.connect(self.target)

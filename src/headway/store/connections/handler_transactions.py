@@ -88,6 +88,11 @@ class HandlerTransaction(ABC, Generic[C]):
         connect.cut(self.conn)
         self._done(None)
 
+    @property
+    def _is_pooled(self) -> bool:
+        """Whether there is a pooler in between, as found when the connection was opened."""
+        return self.conn.prepare_threshold is None
+
     def _check_open(self) -> None:
         if self.conn.info.transaction_status == TransactionStatus.IDLE:
             raise ConfigError(
@@ -104,6 +109,8 @@ class AsyncHandlerTransaction(HandlerTransaction[AsyncConn]):
         self._block = self.conn.transaction()
         with connect.answer_within(self.conn, _PATIENCE):
             await self._block.__aenter__()
+            if self._is_pooled:
+                await self.conn.execute(connect.HANDLER_TRANSACTION)
 
     async def settle(self, statement: Statement[R]) -> R:
         self._check_open()
@@ -139,6 +146,8 @@ class SyncHandlerTransaction(HandlerTransaction[SyncConn]):
         self.conn.row_factory = tuple_row
         self._block = self.conn.transaction()
         await self._ask(self._block.__enter__)
+        if self._is_pooled:
+            await self._ask(self.conn.execute, connect.HANDLER_TRANSACTION)
 
     async def settle(self, statement: Statement[R]) -> R:
         self._check_open()
@@ -272,7 +281,9 @@ class HandlerTransactions:
         try:
             with connect.answer_within(conn, _PATIENCE):
                 await conn.set_isolation_level(IsolationLevel.READ_COMMITTED)
+                await conn.set_read_only(False)
                 if _is_direct(await (await conn.execute(_ABOUT)).fetchone(), conn):
+                    await conn.execute(connect.HANDLER_SESSION)
                     await conn.execute(_IDLE_TIMEOUT)
                     with suppress(psycopg.errors.InvalidParameterValue):
                         await conn.execute(_CHECK_CLIENT)
@@ -296,7 +307,9 @@ class HandlerTransactions:
         conn: Connection[TupleRow] = Connection.connect(dsn, **_SESSION)
         opened(conn)
         conn.isolation_level = IsolationLevel.READ_COMMITTED
+        conn.read_only = False
         if _is_direct(conn.execute(_ABOUT).fetchone(), conn):
+            conn.execute(connect.HANDLER_SESSION)
             conn.execute(_IDLE_TIMEOUT)
             with suppress(psycopg.errors.InvalidParameterValue):
                 conn.execute(_CHECK_CLIENT)

@@ -36,7 +36,8 @@ _RETEST_AFTER = 60.0
 _ANSWERS_WITHIN = 10.0
 _LISTEN = sql.SQL("listen {}")
 _UNLISTEN = "unlisten *"
-_NOTIFY = "select pg_notify(%s, %s)"
+_NOTIFY = "select pg_catalog.pg_notify(%s::text, %s::text)"
+"""Qualified: a listener in a thread runs nothing else, so its session is not pinned (connect.py)."""
 
 
 class NotificationsBlocked(DatabaseUnavailable):
@@ -49,17 +50,17 @@ class Hearing:
     def __init__(self) -> None:
         self.proven = False
         """Whether a notification arrived once."""
-        self._deaf_until = 0.0
+        self._blocked_until = 0.0
 
     @property
-    def deaf_for(self) -> float:
+    def blocked_for(self) -> float:
         """Seconds until another try to listen makes sense; 0 if it does now."""
-        return max(self._deaf_until - monotonic(), 0.0)
+        return max(self._blocked_until - monotonic(), 0.0)
 
     def prove(self, heard: bool) -> None:
         """Record the result of a test."""
         self.proven = heard
-        self._deaf_until = 0.0 if heard else monotonic() + _RETEST_AFTER
+        self._blocked_until = 0.0 if heard else monotonic() + _RETEST_AFTER
 
 
 class Listener:
@@ -144,7 +145,7 @@ class SyncListener:
         self._conn: SyncConn | None = None
 
     def __enter__(self) -> SyncListener:
-        if self._channel is not None and not self._hearing.deaf_for:
+        if self._channel is not None and not self._hearing.blocked_for:
             try:
                 self._conn = connect_sync(self._target, self._within)
                 with SyncAnswerLimit(self._conn, self._within):
@@ -152,11 +153,11 @@ class SyncListener:
                     if not self._hearing.proven:
                         self._prove(self._conn, self._channel)
             except (*DRIVER_ERRORS, StandbyRefused):
-                self._deafen()
+                self._disconnect()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._deafen()
+        self._disconnect()
 
     @property
     def hears(self) -> bool:
@@ -165,7 +166,7 @@ class SyncListener:
 
     def wait_sync(self, payload: str, tries: int, most: float | None) -> None:
         """Return when `payload` has arrived, or when it is time to poll."""
-        seconds = patience(self.hears, tries)
+        seconds = poll_after(self.hears, tries)
         self.wait_until(payload.__eq__, seconds if most is None else min(seconds, most))
 
     def wait_until(self, wanted: Callable[[str], bool], seconds: float) -> None:
@@ -179,7 +180,7 @@ class SyncListener:
                     if wanted(notification.payload):
                         return
         except DRIVER_ERRORS:
-            self._deafen()
+            self._disconnect()
 
     def _prove(self, conn: SyncConn, channel: str) -> None:
         nonce = f"hello {new_nonce()}"
@@ -197,15 +198,15 @@ class SyncListener:
         if within == _TEST_TIMEOUT:  # a shorter test proves nothing
             self._hearing.prove(False)
         conn.execute(_UNLISTEN)
-        self._deafen()
+        self._disconnect()
 
-    def _deafen(self) -> None:
+    def _disconnect(self) -> None:
         conn, self._conn = self._conn, None
         if conn is not None:
             conn.close()
 
 
-def patience(hears: bool, tries: int) -> float:
+def poll_after(hears: bool, tries: int) -> float:
     """Return how long to wait for the end of a job before the next poll, after `tries` polls.
 
     With notifications, two quick polls cover a settling that began before the wait and did not see it.

@@ -20,10 +20,16 @@ class PerLoop(Generic[T]):
     """Values by their event loop."""
 
     def __init__(self, close: Callable[[T], Awaitable[None]], drop: Callable[[T], None]) -> None:
-        """`close` ends a value on its loop. `drop` ends one whose loop is already closed."""
+        """`close` ends a value on its loop. `drop` ends one from elsewhere: its loop
+        is closed, or may be."""
         self._close = close
         self._drop = drop
         self._kept: dict[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None, None]]] = {}
+
+    @property
+    def loops(self) -> int:
+        """How many loops have a value."""
+        return len(self._kept)
 
     def get(self) -> T | None:
         """Return the value of the running loop, if there is one."""
@@ -45,6 +51,11 @@ class PerLoop(Generic[T]):
         """Close the value of the running loop."""
         if (kept := self._kept.pop(asyncio.get_running_loop(), None)) is not None:
             await kept[1].aclose()
+
+    def drop_all(self) -> None:
+        """Drop the values of all loops, from any thread. Their loops may still run."""
+        for kept in list(self._kept.values()):
+            self._drop(kept[0])
 
     async def _guard(self, loop: asyncio.AbstractEventLoop, value: T) -> AsyncGenerator[None, None]:
         try:

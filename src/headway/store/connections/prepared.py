@@ -30,15 +30,17 @@ PREPARE_AFTER = 3
 class PreparedStatements:
     """The statements that one connection has prepared, or has run a few times."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_prepared", "_runs")
 
     def __init__(self) -> None:
         self._runs: dict[str, int] = {}
+        self._prepared = set[str]()
 
     async def run(self, conn: AsyncConn, statement: Statement[None], schema: str) -> None:
         """Run a statement that returns no rows. Raise the driver's error if the server refuses it."""
         if self._prepares(conn, statement, schema):
             _check(await conn.wait(execute(conn.pgconn)))
+            self._prepared.add(statement.name)
         self._send(conn, statement, schema)
         _check(await conn.wait(execute(conn.pgconn)))
 
@@ -46,29 +48,33 @@ class PreparedStatements:
         """Run a statement, like `run`."""
         if self._prepares(conn, statement, schema):
             _check(conn.wait(execute(conn.pgconn)))
+            self._prepared.add(statement.name)
         self._send(conn, statement, schema)
         _check(conn.wait(execute(conn.pgconn)))
 
     def _prepares(
         self, conn: AsyncConn | SyncConn, statement: Statement[None], schema: str
     ) -> bool:
-        """Return whether the statement is being prepared now."""
-        if self._runs.get(statement.name, 0) != PREPARE_AFTER:
+        """Return whether the statement is being prepared now.
+
+        It is tried once. If the caller leaves before the answer, the server may have prepared it, and
+        would refuse to do so again.
+        """
+        name = statement.name
+        runs = self._runs[name] = self._runs.get(name, 0) + 1
+        if runs != PREPARE_AFTER + 1:
             return False
-        sql, _ = _numbered(statement.name, schema)
-        conn.pgconn.send_prepare(_prepared_name(statement.name), sql)
+        sql, _ = _numbered(name, schema)
+        conn.pgconn.send_prepare(_prepared_name(name), sql)
         return True
 
     def _send(self, conn: AsyncConn | SyncConn, statement: Statement[None], schema: str) -> None:
-        runs = self._runs.get(statement.name, 0)
         sql, names = _numbered(statement.name, schema)
-        if runs >= PREPARE_AFTER:
-            values = _values(statement.params, names)
+        values = _values(statement.params, names)
+        if statement.name in self._prepared:
             conn.pgconn.send_query_prepared(_prepared_name(statement.name), values)
         else:
-            conn.pgconn.send_query_params(sql, _values(statement.params, names))
-        if runs <= PREPARE_AFTER:
-            self._runs[statement.name] = runs + 1
+            conn.pgconn.send_query_params(sql, values)
 
 
 @cache

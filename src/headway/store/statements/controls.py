@@ -46,7 +46,7 @@ def pause(
     kind: ControlKind,
     name: str,
     *,
-    by: str | None,
+    actor: str | None,
     reason: str | None,
     until: datetime | float | None,
     now: Moment,
@@ -55,7 +55,7 @@ def pause(
     params = {
         "kind": kind,
         "name": name,
-        "by": by,
+        "actor": actor,
         "reason": reason,
         "until": until if isinstance(until, datetime) else None,
         "lasting": None if isinstance(until, datetime) else until,
@@ -92,14 +92,19 @@ def lock(
 
 
 def set_limit(
-    target: Target, kind: ControlKind, name: str, limit: Limit | None, by: str | None, now: Moment
+    target: Target,
+    kind: ControlKind,
+    name: str,
+    limit: Limit | None,
+    actor: str | None,
+    now: Moment,
 ) -> Statement[bool]:
     """Set the limits that a person wants. None removes a limit."""
     params = {
         "kind": kind,
         "name": name,
         **_numbers(limit),
-        "by": by,
+        "actor": actor,
         "channel": target.work_channel,
         "now": now,
     }

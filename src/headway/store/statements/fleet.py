@@ -76,9 +76,10 @@ def note_trouble(worker: int, trouble: str) -> Statement[bool]:
     return Statement("writes/note_trouble", {"worker": worker, "trouble": trouble}, exists)
 
 
-def retire(worker: int, now: Moment) -> Statement[bool]:
-    """End a worker's lease now."""
-    return Statement("writes/retire_worker", {"worker": worker, "now": now}, exists)
+def retire(worker: int, now: Moment, *, survived: bool = True) -> Statement[bool]:
+    """End a worker's lease now. If it has not `survived`, its jobs are suspected of a crash."""
+    params = {"worker": worker, "now": now, "survived": survived}
+    return Statement("writes/retire_worker", params, exists)
 
 
 def drain(target: Target, worker: int, now: Moment) -> Statement[bool]:
@@ -109,7 +110,7 @@ def declare(definitions: Iterable[Definition]) -> Statement[int]:
             "keys": definition.made_keys,
         }
         rows[definition.handler] = row
-        if definition.flow is not None and definition.flow.first() is definition:
+        if definition.flow is not None and definition.flow.first().step == definition.step:
             # A flow is made, and ended, by its name.
             rows[definition.name] = row | {"name": definition.name, "first_step": definition.step}
     document = codec.encode_document(list(rows.values()))

@@ -41,7 +41,7 @@ def enqueue(
     channel = None if after else target.work_channel
     params = {"jobs": codec.encode_document(jobs), "channel": channel, "now": now}
     hints = documents.hints_of(jobs) if after else ()
-    return Statement("moves/enqueue", params, dict, _unique_keys(jobs), hints)
+    return Statement("moves/enqueue", params, dict, unique_keys(jobs), hints)
 
 
 def enqueue_in(
@@ -293,7 +293,7 @@ def await_end(job_id: UUID, now: Moment) -> Statement[bool]:
     return Statement("writes/await", {"id": str(job_id), "now": now}, exists)
 
 
-def _unique_keys(jobs: Sequence[NewJob]) -> str | None:
+def unique_keys(jobs: Sequence[NewJob]) -> str | None:
     keys = sorted({job.unique_key for job in jobs if job.unique_key is not None})
     if not keys:
         return None

@@ -151,9 +151,9 @@ def schedules(name: str | None, now: Moment) -> Statement[list[ScheduleRow]]:
     return Statement("reads/schedules", {"name": name, "now": now}, _rows)
 
 
-def pause(name: str, *, by: str | None, reason: str | None, now: Moment) -> Statement[bool]:
+def pause(name: str, *, actor: str | None, reason: str | None, now: Moment) -> Statement[bool]:
     """Pause a schedule. Return false if there is no schedule of this name."""
-    params = {"name": name, "by": by, "reason": reason, "now": now}
+    params = {"name": name, "actor": actor, "reason": reason, "now": now}
     return Statement("writes/pause_schedule", params, exists)
 
 

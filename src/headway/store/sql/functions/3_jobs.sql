@@ -7,6 +7,21 @@ create or replace function {schema}.new_id() returns uuid language sql volatile 
     6, 112 + get_byte(uuid_send(gen_random_uuid()), 6) % 16), 'hex')::uuid
 $$;
 
+-- Refuse text that cannot be read in UTF-8, as workers read it: one such row would stop them all (G8).
+-- * A database of the encoding SQL_ASCII stores any bytes. Some other encodings have codes without a character.
+create or replace function {schema}.check_readable(given jsonb) returns void
+language plpgsql stable as $$
+begin
+  if getdatabaseencoding() <> 'UTF8' then
+    begin
+      perform convert_to(given::text, 'UTF8');
+    exception when character_not_in_repertoire or untranslatable_character then
+      raise exception using errcode = 'invalid_parameter_value', message = 'a text cannot be read in UTF-8: ' || sqlerrm,
+        hint = 'Set client_encoding to the encoding of your texts. To a database of the encoding SQL_ASCII, send UTF-8.';
+    end;
+  end if;
+end $$;
+
 -- Return whether text may name a queue, task, step or key.
 -- * core/names.py has the same rule. Keys may have spaces at their ends.
 -- * Most names are ASCII, which one pattern checks.
@@ -17,7 +32,7 @@ returns boolean language sql stable parallel safe as $$
     and case pg_catalog.getdatabaseencoding() when 'UTF8'
         then name !~ E'[\\u0001-\\u001f\\u007f-\\u009f\\u061c\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb]'
              and (not trimmed or left(name, 1) || right(name, 1) !~ E'[ \\u00a0\\u1680\\u2000-\\u200a\\u202f\\u205f\\u3000]')
-        else name !~ E'[\\x01-\\x1f\\x7f]' and (not trimmed or name !~ '^ | $') end)
+        else name !~ E'[\\x01-\\x1f\\x7f]' and (not trimmed or name !~ '^ | $') and convert_to(name, 'UTF8') is not null end)
 $$;
 
 -- Refuse jobs that the library never makes.
@@ -31,6 +46,7 @@ begin
   select g.task, g.queue into bad from unnest(given) g
   where not ({schema}.is_name(g.queue) and {schema}.is_name(g.task) and jsonb_typeof(g.input) = 'object')
      or g.step <> '' and not {schema}.is_name(g.step)
+     or strpos(concat(g.task, g.step), '/') > 0  -- it separates a flow from its step
      or not {schema}.is_name(g.key, 602, false) or not {schema}.is_name(g.unique_key, 200, false)
      or num_nonnulls(g.delay, g.ttl, g.period) > 0 and not (coalesce(g.delay, 0) between 0 and 3153600000
           and coalesce(g.ttl, 0) between 0 and 3153600000 and coalesce(g.period, 0) between 0 and 3153600000)
@@ -63,7 +79,9 @@ select id, max_attempts, priority, queue, task, step, input, state, run_at, crea
 where {part ascii_name queue} and octet_length(queue) <= 200
   and {part ascii_name task} and octet_length(task) <= 200
   and (step = '' or {part ascii_name step} and octet_length(step) <= 200)
+  and strpos(task || step, '/') = 0
   and jsonb_typeof(input) = 'object'
+  and (getdatabaseencoding() = 'UTF8' or convert_to(input::text, 'UTF8') is not null)
 with cascaded check option;
 alter view {schema}.new_jobs alter column state set default 'r';
 alter view {schema}.new_jobs alter column run_at set default now();
@@ -139,6 +157,7 @@ begin
     raise exception 'role % may not choose the moment of a job''s making', session_user
       using errcode = 'insufficient_privilege';
   end if;
+  perform {schema}.check_readable(jobs);
   select array_agg(g) into given from jsonb_populate_recordset(null::{schema}.new_job, jobs) g;
   perform {schema}.check_jobs(given);
   if not exists (select 1 from unnest(given) g where g.unique_key is not null) then

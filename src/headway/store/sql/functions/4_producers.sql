@@ -174,7 +174,7 @@ begin
   select string_agg(key, ' and ') into unknown from unnest(coalesce(stood.keys, known.keys)) key
   where given ->> key is null;
   if unknown is not null and not coalesce(call.no_keys, false) then
-    perform {schema}.refuse(format('task %s makes its %s in its code, and none is given', call.task, unknown),
+    perform {schema}.refuse(format('task %s computes its %s in its code, and none is given', call.task, unknown),
       format('Enqueue it from Python (headway job enqueue --app), or give %s. For a job without: no_keys => true.', unknown));
   end if;
   -- For the steps that come later: what the call chose, as headway/calls.py keeps it.

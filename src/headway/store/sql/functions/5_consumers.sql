@@ -35,6 +35,7 @@ begin
     perform {schema}.refuse(format('lease %s is not between a second and a day', lease),
       'Keep it short and call extend while you work: after the lease another consumer gets the job.');
   end if;
+  perform {schema}.check_readable(to_jsonb(tasks));
   if abs(moment - (select last_value from {schema}.swept)) >= 1000 and not {schema}.fleet_lives() then
     perform setval('{schema}.swept', moment);
     perform {schema}.sweep();
@@ -146,6 +147,7 @@ declare
   answer record;
   held boolean := true;
 begin
+  perform {schema}.check_readable(_verdicts);
   for answer in
     {move finish}
   loop
@@ -171,6 +173,7 @@ declare
   answer record;
   held boolean := true;
 begin
+  perform {schema}.check_readable(_verdicts);
   if {schema}.asked_to_stop(was.id) then        -- it must not run again
     return {schema}.finish_claim(was, 'c', null,
       jsonb_build_object('type', 'Cancelled', 'message', 'cancelled while it ran'));
@@ -273,6 +276,7 @@ begin
     perform {schema}.refuse(format('step %L has a / in it', step), 'Give the name of the step alone, without its flow.');
   end if;
   perform {schema}.check_input('input', input);
+  perform {schema}.check_readable(jsonb_build_array(input, carried));
   if was.id is null then
     return false;
   end if;

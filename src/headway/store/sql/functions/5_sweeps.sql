@@ -56,6 +56,7 @@ declare
   _since timestamptz := '-infinity';
   _limit integer := most;
   _key text := '';
+  _after uuid := '00000000-0000-0000-0000-000000000000';
   line record;
   lines integer;
   roomy jsonb := '[]';
@@ -86,6 +87,11 @@ begin
   into expired, ignored;
   {move promote}
   into promoted, ignored, ignored, ignored;
+  select coalesce(jsonb_agg(open.id), '[]') into _ids from (
+    {read gatherable}
+  ) open(id) where open.id is not null;
+  {move gather}
+  into ignored, ignored;
   -- Each key with room is one lock until the end of the transaction, so their number is bounded.
   _limit := 500;
   loop

@@ -53,7 +53,7 @@ end $$;
 
 create or replace function {schema}.set_limit(
   queue text default null, concurrency integer default null, rate text default null, burst integer default null,
-  by text default current_user, task text default null, keys_of text default null) returns void
+  actor text default current_user, task text default null, keys_of text default null) returns void
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -62,7 +62,7 @@ declare
   _concurrency integer := concurrency;
   _rate double precision := {schema}.per_second(rate);
   _burst integer := burst;
-  _by text := by;
+  _actor text := actor;
   _now timestamptz := clock_timestamp();
   _channel text := '{plain}_work';
   ignored text;

@@ -58,6 +58,7 @@ declare
   edited boolean := false;
 begin
   perform {schema}.check_input('input', _input);
+  perform {schema}.check_readable(_input);
   for answer in
     {write edit}
   loop
@@ -76,7 +77,7 @@ language sql stable as $$
 $$;
 
 create or replace function {schema}.pause(
-  queue text default null, reason text default null, by text default current_user, until timestamptz default null,
+  queue text default null, reason text default null, actor text default current_user, until timestamptz default null,
   task text default null, key text default null) returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -84,7 +85,7 @@ declare
   _kind text := {schema}.controlled(queue, task, key);
   _name text := coalesce(queue, task, key);
   _reason text := reason;
-  _by text := by;
+  _actor text := actor;
   _until timestamptz := until;
   _lasting double precision;
   _now timestamptz := clock_timestamp();

@@ -53,7 +53,7 @@ begin
     return next 'it was asked to stop';
   end if;
   if owner.id is null or owner.expires_at <= clock_timestamp() then
-    return next format('worker %s was lost; another one takes the job over, once one is alive', job.worker_id);
+    return next format('worker %s was lost; another worker takes the job back as soon as one is alive', job.worker_id);
   end if;
 end $$;
 
@@ -167,10 +167,10 @@ begin
       ready, job.key)
     when job.key_limit = 0 and each.name is null and alive and not exists (
         select 1 from {schema}.task t where t.name = {part handler job})
-      then format('no worker has declared its task yet, whose limits it waits for; deploy an app that defines it, or say them '
+      then format('it waits for the limits of its task, which no worker has declared yet; deploy an app that defines it, or set them '
         || 'with headway.set_limit(keys_of => %L)', job.task)
     when next_in > 0 then format('it is the next in line, and key %s may start one in %s', job.key, {schema}.in_words(next_in))
-    when alive then format('key %s has room for it, and a worker is about to let it in', job.key)
+    when alive then format('key %s has room for it, and a worker is about to admit it', job.key)
     else format('key %s has room for it, but no worker is alive; start one: headway worker module:hw', job.key) end;
 end $$;
 
@@ -212,8 +212,31 @@ begin
         and (b.priority > job.priority or (b.priority = job.priority and b.seq < job.seq))
       limit 1001) ahead;
     return next 'it waits for a free slot of a worker, ' || case before
-      when 0 then 'next in its queue' when 1 then 'behind 1 other of its queue'
-      when 1001 then 'behind over 1000 others of its queue' else format('behind %s others of its queue', before) end;
+      when 0 then 'next in its queue' when 1 then 'after 1 other of its queue'
+      when 1001 then 'after over 1000 others of its queue' else format('after %s others of its queue', before) end;
+  end if;
+end $$;
+
+create or replace function {schema}.explain_waiting(job {schema}.job) returns setof text
+language plpgsql volatile as $$
+declare
+  awaited record;
+begin
+  select cardinality(f.members) as size, f.all_but, live.count, live.some into awaited
+  from {schema}.fan_in f
+  cross join lateral (
+    select count(*) as count,
+           string_agg(format('job %s (%s)', m.id, {schema}.label(m.state)), ', ' order by m.id) filter (where m.place <= 3) as some
+    from (select j.id, j.state, row_number() over (order by j.id) as place from {schema}.job j where j.id = any (f.members)) m) live
+  where f.job_id = job.id and f.gathered_at is null;
+  if not found then
+    return next 'it waits for an event';
+  elsif awaited.count > awaited.all_but then
+    return next format('it waits for its group: %s of %s jobs have ended, and %s; %s', awaited.size - awaited.count,
+      awaited.size, case when awaited.all_but = 0 then 'all have to' else awaited.size - awaited.all_but || ' have to' end,
+      'these have not: ' || awaited.some || case when awaited.count > 3 then format(' and %s more', awaited.count - 3) else '' end);
+  else
+    return next 'its group has ended, and the leader is about to make it ready';
   end if;
 end $$;
 
@@ -243,7 +266,7 @@ begin
     when 's' then return query select {schema}.explain_scheduled(job, alive);
     when 'b' then return query select {schema}.explain_blocked(job, alive);
     when 'r' then return query select {schema}.explain_ready(job);
-    else return next 'it waits for an event';
+    else return query select {schema}.explain_waiting(job);
   end case;
 end $$;
 

@@ -18,14 +18,14 @@ select name, task, spec, job -> 'input' as input, owner, declared, catch_up, ove
        paused_at is not null as paused, paused_at, paused_by, pause_reason, created_at, changed_at
 from {schema}.schedule;
 
-create or replace function {schema}.pause_schedule(name text, reason text default null, by text default current_user)
+create or replace function {schema}.pause_schedule(name text, reason text default null, actor text default current_user)
 returns boolean
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   _name text := name;
   _reason text := reason;
-  _by text := by;
+  _actor text := actor;
   _now timestamptz := clock_timestamp();
   answer record;
 begin

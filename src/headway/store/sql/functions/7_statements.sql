@@ -53,6 +53,7 @@ begin
   if jsonb_typeof(_input) is distinct from 'object' then
     perform {schema}.check_input('input', _input);
   end if;
+  perform {schema}.check_readable(_input);
   return query
   {write edit};
 end $$;
@@ -81,7 +82,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_pause(
-  _kind text, _name text, _by text, _reason text, _until timestamptz, _lasting double precision, _channel text,
+  _kind text, _name text, _actor text, _reason text, _until timestamptz, _lasting double precision, _channel text,
   _now timestamptz)
 returns table (paused_at timestamptz, notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -108,7 +109,7 @@ begin
 end $$;
 
 create or replace function {schema}.operator_set_limit(
-  _kind text, _name text, _concurrency integer, _rate double precision, _burst integer, _by text, _channel text,
+  _kind text, _name text, _concurrency integer, _rate double precision, _burst integer, _actor text, _channel text,
   _now timestamptz)
 returns table (notified text)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -148,7 +149,7 @@ begin
   {write drain_worker};
 end $$;
 
-create or replace function {schema}.operator_pause_schedule(_name text, _by text, _reason text, _now timestamptz)
+create or replace function {schema}.operator_pause_schedule(_name text, _actor text, _reason text, _now timestamptz)
 returns table (paused_at timestamptz)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column

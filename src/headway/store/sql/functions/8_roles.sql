@@ -19,6 +19,7 @@ begin
   alter function {schema}.drop_partitions security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.withdraw_jobs security definer set search_path = pg_catalog, pg_temp;
   alter function {schema}.enqueue_jobs security definer set search_path = pg_catalog, pg_temp;
+  alter function {schema}.enqueue_group security definer set search_path = pg_catalog, pg_temp;
 
   foreach kind in array kinds loop
     if make_roles and not exists (select 1 from pg_catalog.pg_roles where rolname = '{plain}_' || kind) then
@@ -40,7 +41,8 @@ begin
   grant select (version, suits) on {schema}.migration to "{plain}_producer", "{plain}_reader", "{plain}_operator";
 
   grant select, insert on {schema}.inbox to "{plain}_producer";  -- it is always empty; for `returning id`
-  grant execute on function {schema}.enqueue, {schema}.enqueue_many, {schema}.enqueue_jobs, {schema}.withdraw_jobs
+  grant execute on function {schema}.enqueue, {schema}.enqueue_many, {schema}.enqueue_jobs, {schema}.enqueue_group,
+    {schema}.withdraw_jobs
     to "{plain}_producer";
   -- Python's producers insert plain jobs into the view. Each row draws its place in the lane.
   grant insert (id, max_attempts, priority, queue, task, step, input) on {schema}.new_jobs to "{plain}_producer";
@@ -50,7 +52,7 @@ begin
   grant execute on function {schema}.live_jobs, {schema}.metrics, {schema}.measure to "{plain}_reader", "{plain}_operator";
   -- The statements of Python's readers (sql/reads) read the tables. With `select` alone they cannot write or lock a row.
   grant select on {schema}.job, {schema}.archive, {schema}.attempt, {schema}.worker, {schema}.leader, {schema}.task,
-    {schema}.control, {schema}.schedule, {schema}.stop_request, {schema}.drain_request
+    {schema}.control, {schema}.schedule, {schema}.stop_request, {schema}.drain_request, {schema}.fan_in
     to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.reader_await to "{plain}_reader", "{plain}_operator";
   grant execute on function {schema}.explain to "{plain}_reader", "{plain}_operator";

@@ -235,8 +235,26 @@ alter table {schema}.attempt_rest replica identity full;
 alter table {schema}.stop_request replica identity full;
 alter table {schema}.drain_request replica identity full;
 
--- Jobs whose end somebody awaits. The statement that ends the job deletes the row and notifies them.
+-- Jobs whose end somebody awaits: a caller, or a follow-up whose group they are in. The statement that ends the job
+-- deletes the rows and notifies them.
 create table {schema}.awaited (
-  job_id       uuid primary key,
-  since        timestamptz not null
+  job_id       uuid not null,
+  since        timestamptz not null,
+  follow_up    uuid not null default '00000000-0000-0000-0000-000000000000',  -- that one: a caller
+  primary key (job_id, follow_up)
 );
+
+-- The groups of jobs that a follow-up waits for. It is a row of `job` itself.
+-- * Nothing counts the members that have ended: the rows of `job` say which of them live. So no settle writes here.
+-- * A group is open until its follow-up runs or has ended otherwise.
+create table {schema}.fan_in (
+  job_id       uuid primary key,                -- the follow-up
+  members      uuid[] not null,                 -- in the order of the call
+  witnesses    uuid[] not null,                 -- members that lived when somebody last looked; their ends are awaited
+  all_but      integer not null,                -- how many members may still live when the follow-up runs
+  made_at      timestamptz not null,
+  gathered_at  timestamptz,                     -- when it was closed
+  look_at      timestamptz not null             -- when clean_up asks whether the follow-up still exists
+) with (fillfactor = 80);
+create index fan_in_open on {schema}.fan_in (job_id) where gathered_at is null;
+create index fan_in_look on {schema}.fan_in (look_at);

@@ -23,7 +23,10 @@ create table {schema}.control (
   constraint control_name check (octet_length(name) between 1 and 2408),
   constraint control_until check (paused_until between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'),
   constraint control_concurrency check (concurrency >= 0),
-  constraint control_rate check (rate > 0 and burst > 0)
+  constraint control_rate check (rate > 0 and burst > 0),
+  -- As check_readable: a claim reads these rows.
+  constraint control_text check (getdatabaseencoding() = 'UTF8'
+    or convert_to(concat_ws(' ', name, paused_by, pause_reason, changed_by), 'UTF8') is not null)
 ) with (fillfactor = 50);
 
 insert into {schema}.control (kind, name, paused_at, paused_by, pause_reason)
@@ -91,7 +94,9 @@ create table {schema}.schedule (
   pause_reason text,
   created_at   timestamptz not null,
   changed_at   timestamptz not null,
-  constraint schedule_ends check (ends_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00')
+  constraint schedule_ends check (ends_at between '0001-01-01 00:00+00' and '9999-12-31 00:00+00'),
+  constraint schedule_text check (getdatabaseencoding() = 'UTF8'
+    or convert_to(concat_ws(' ', name, paused_by, pause_reason), 'UTF8') is not null)
 ) with (fillfactor = 50);
 create index schedule_due on {schema}.schedule (next_at) where next_at is not null and paused_at is null;
 

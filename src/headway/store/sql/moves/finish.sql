@@ -66,8 +66,8 @@ select v.job_id::text as id,
             else 'unasked' end as came_to
 from verdict v where not exists (select 1 from gone g where g.id = v.job_id)
 union all
-select null, pg_notify(%(done)s::text, job_id::text)::text
-from was_awaited where %(done)s::text is not null
+select null, sent::text from (
+  {part notify_awaited}) awaiting(sent)
 union all
 select null, pg_notify(%(done)s::text, 'failed')::text
 from gone where ended_as = 'f' and %(done)s::text is not null

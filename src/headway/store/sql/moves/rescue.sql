@@ -105,7 +105,7 @@ notified as (
     select 'task ' || {part handler} from held where limited) freed
   where %(channel)s::text is not null
   union all
-  select pg_notify(%(done)s::text, job_id::text) from was_awaited where %(done)s::text is not null
+  {part notify_awaited}
   union all
   select pg_notify(%(done)s::text, 'failed') from gone where not cancelling and %(done)s::text is not null
 )

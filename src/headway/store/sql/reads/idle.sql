@@ -1,7 +1,7 @@
 -- Returns whether any job of these handlers is ready, due, running or about to be admitted in these queues (null: in any) now.
 -- * A job cannot run while it is paused, shut by a limit of 0, or without a token. A running job counts all the same.
 -- * A blocked job counts if its key has room (key_room). Ready jobs that are shut do not take that room.
--- * A schedule that is due makes jobs, so it counts.
+-- * A schedule that is due makes jobs, so it counts. So does a group that the leader has to look at.
 -- * Each question is a query of its own, because each has an index of its own.
 with closed as materialized (
   select kind, name from {schema}.control c
@@ -48,6 +48,10 @@ select exists (
     where worker_id is not null
       and (%(queues)s::jsonb is null or queue in (select jsonb_array_elements_text(%(queues)s::jsonb)))
       and {part handler} in (select handler from known))
+  or exists (
+    select 1 from {schema}.fan_in f join {schema}.job w on w.id = f.job_id and w.state = 'w'
+    where f.gathered_at is null
+      and (select count(*) from {schema}.job j where j.id = any (f.witnesses)) <= f.all_but)
   or exists (
     select 1 from {schema}.schedule
     where next_at is not null and paused_at is null and next_at <= coalesce(%(now)s, now()))

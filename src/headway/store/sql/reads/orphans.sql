@@ -1,8 +1,8 @@
--- Lists jobs that this worker holds and does not know: claimed by a statement whose reply was lost.
+-- Lists jobs that this worker holds and does not know: claimed by a statement whose reply was lost, or forgotten by a failover.
 -- * The columns are those of claim.sql.
 -- * `known` are claims, not jobs. The lost statement may have moved a flow on and claimed its next step, while the worker
 --   still has the verdict on the step before.
--- * `opens` may be true for a job whose start lets in no other. It costs one look at the key.
+-- * `opens` may be true for a job whose start admits no other. It costs one look-up of the key.
 select id::text, claim, task, step, attempt, max_attempts, queue, priority, seq, key,
        input::text, options::text, headers::text, carried::text, crashes,
        {part opens true} as opens, false as cut

@@ -3,5 +3,5 @@
 -- * A job that is awaited already keeps its row.
 insert into {schema}.awaited (job_id, since)
 select id, coalesce(%(now)s, now()) from {schema}.job where id = %(id)s::uuid
-on conflict (job_id) do nothing
+on conflict do nothing
 returning job_id

@@ -2,6 +2,7 @@
 -- * workers that have been gone for an hour and hold no job, requests to drain them, and requests to stop jobs that
 --   have ended
 -- * waiters older than a day, unique keys whose period is over, ids of unkept jobs that ended an hour ago
+-- * groups whose follow-up is in no table any more, of a thousand that were not looked at for a day
 -- * buckets whose tokens are all earned again, starts recorded under an old rate, finished pauses
 with gone as (
   delete from {schema}.worker where ctid = any (array(
@@ -51,6 +52,21 @@ unpaused as (
     select ctid from {schema}.control
     where paused_until <= coalesce(%(now)s, now()) and num_nonnulls(concurrency, rate, declared, changed_at) = 0
     for update skip locked))
+),
+looked as materialized (
+  select ctid as at, job_id from {schema}.fan_in where look_at <= coalesce(%(now)s, now())
+  order by look_at limit 1000
+  for update skip locked
+),
+scattered as (
+  delete from {schema}.fan_in where ctid = any (array(select at from looked l
+    where not exists (select 1 from {schema}.job j where j.id = l.job_id)
+      and not exists (select 1 from {schema}.archive a where a.id = l.job_id)))
+),
+looked_at as (
+  update {schema}.fan_in set look_at = coalesce(%(now)s, now()) + interval '1 day' where ctid = any (array(select at from looked l
+    where exists (select 1 from {schema}.job j where j.id = l.job_id)
+       or exists (select 1 from {schema}.archive a where a.id = l.job_id)))
 ),
 unrated as (
   delete from {schema}.start where ctid = any (array(

@@ -8,7 +8,7 @@ with given as materialized (
   from jsonb_to_recordset(%(limits)s::jsonb) as d(kind text, name text, limits jsonb)
 ),
 declared as materialized (
-  select g.*, set_config('lock_timeout', '500ms', true) as patience
+  select g.*, set_config('lock_timeout', '500ms', true) as lock_timeout
   from given g left join {schema}.control c using (kind, name)
   where g.limits is distinct from c.declared
 ),

@@ -19,7 +19,7 @@ due as materialized (
 made as materialized (
   select jsonb_agg({schema}.occurrence_job(h.job, h.name, o.id, o.occurrence, o.at)
                    order by o.occurrence::timestamptz) as jobs,
-         set_config('lock_timeout', '2s', true) as patience
+         set_config('lock_timeout', '2s', true) as lock_timeout
   from held h cross join due o
 ),
 taken as materialized (

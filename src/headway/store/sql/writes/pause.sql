@@ -5,7 +5,7 @@ with paused as (
   insert into {schema}.control as c (kind, name, paused_at, paused_until, paused_by, pause_reason)
   values (%(kind)s, %(name)s, coalesce(%(now)s, now()),
           coalesce(%(until)s::timestamptz, coalesce(%(now)s, now()) + make_interval(secs => %(lasting)s::double precision)),
-          %(by)s, %(reason)s)
+          %(actor)s, %(reason)s)
   on conflict (kind, name) do update
   set paused_at = case when c.paused_until <= coalesce(%(now)s, now()) then excluded.paused_at
                        else coalesce(c.paused_at, excluded.paused_at) end,

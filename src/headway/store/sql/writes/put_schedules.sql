@@ -16,7 +16,7 @@ with given as materialized (
 ),
 changed as materialized (
   select g.name, g.task, g.spec, g.document as job, g.catch_up, g.most, g.overlap, g.jitter, g.ends_at, g.moment,
-         case when %(declared)s::boolean then set_config('lock_timeout', '500ms', true) end as patience
+         case when %(declared)s::boolean then set_config('lock_timeout', '500ms', true) end as lock_timeout
   from (select *, coalesce(job, {schema}.prepare_job(call)) - 'id' - 'at' as document from given) g
   left join {schema}.schedule s on s.name = g.name
   where s.name is null

@@ -1,7 +1,7 @@
 -- Sets the limits of a queue, of a task or of each of its keys, from the next claim on. Null removes a limit.
 -- * It touches no job: an operator's transaction may stay open (G14). mark_limited.sql marks the jobs that run already.
 insert into {schema}.control as c (kind, name, concurrency, rate, burst, changed_at, changed_by)
-values (%(kind)s, %(name)s, %(concurrency)s, %(rate)s, %(burst)s, coalesce(%(now)s, now()), %(by)s)
+values (%(kind)s, %(name)s, %(concurrency)s, %(rate)s, %(burst)s, coalesce(%(now)s, now()), %(actor)s)
 on conflict (kind, name) do update
 set concurrency = excluded.concurrency, rate = excluded.rate, burst = excluded.burst,
     -- A new rate begins with all its tokens.
