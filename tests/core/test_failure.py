@@ -132,3 +132,16 @@ def test_any_text_at_all_can_be_stored(text: str) -> None:
 
 def test_a_nul_is_shown_rather_than_dropped() -> None:
     assert envelope("Odd", "a\0b")["message"] == "a\\0b"
+
+
+@pytest.mark.parametrize("words", ["\ud800", "a\0b", "x" * 100_000])
+def test_an_exception_that_some_logs_refuse_is_logged_as_its_stored_traceback(words: str) -> None:
+    error = ValueError(words)
+    kind, shown, _ = failure.exc_info(failure.envelope_of(error), error) or (None, None, None)
+    assert kind is failure.StoredTraceback
+    str(shown).encode()
+
+
+def test_other_exceptions_are_logged_as_they_are() -> None:
+    error = ValueError("plain")
+    assert failure.exc_info(failure.envelope_of(error), error) == (ValueError, error, None)

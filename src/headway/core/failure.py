@@ -104,14 +104,21 @@ def _format(error: BaseException) -> str:
 def exc_info(envelope: Envelope, error: BaseException | None) -> ExcInfo | None:
     """Return the exception of a failed attempt as `logging` takes it, or None if there is none.
 
-    If the exception is in another process, it is one that prints the stored traceback.
+    If the exception is in another process, or is not text that every log can take, it is one that prints
+    the stored traceback.
     """
-    if error is not None:
+    if error is not None and _can_be_written(error):
         return type(error), error, of_the_handler(error)
     if "traceback" not in envelope:
         return None
     stored = StoredTraceback(envelope["traceback"])
     return StoredTraceback, stored, None
+
+
+def _can_be_written(error: BaseException) -> bool:
+    """Return whether a traceback has no lone surrogates, which files refuse, and is not very long."""
+    formatted = _format(error)
+    return len(formatted) <= _LONGEST_TRACEBACK and storable(formatted, len(formatted)) == formatted
 
 
 def of_the_handler(error: BaseException) -> TracebackType | None:
