@@ -8,7 +8,6 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.db import connection
 
-from headway import Depends
 from headway.django import hw
 from headway.django.results import library
 
@@ -35,11 +34,6 @@ async def on_loop() -> int:
 @hw.task(retry=1, executor="process")
 def in_process() -> int:
     return backend_pid()
-
-
-@hw.task(retry=1)
-async def by_dependency(pid: int = Depends(backend_pid)) -> int:
-    return pid
 
 
 @hw.task(retry=1)

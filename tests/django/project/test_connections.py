@@ -41,7 +41,7 @@ async def _pids(task: Any) -> tuple[int, bool, int]:
 
 class Connections(TransactionTestCase):
     def test_a_job_succeeds_after_the_connection_of_the_last_one_was_cut(self) -> None:
-        for task in (tasks.in_thread, tasks.in_process, tasks.by_dependency):
+        for task in (tasks.in_thread, tasks.in_process):
             with self.subTest(task=task.name):
                 first, was_open, second = asyncio.run(_pids(task))
                 self.assertTrue(was_open, "it was kept for the next job")
