@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.core import codec
+from headway.core import codec, failure
 from headway.core.failure import TIMED_OUT, envelope, envelope_of
 
 
