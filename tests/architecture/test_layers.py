@@ -1,4 +1,4 @@
-"""Imports point one way: cli, dashboard, integrations -> app -> engine -> store -> core -> errors."""
+"""Imports point one way: cli, dashboard, frameworks -> app -> engine -> store -> core -> errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LAYERS: dict[str, tuple[set[str], set[str]]] = {
     # `import headway` gives names of the layers below it, and nothing of its own.
     "public": ({""}, {"app", "settings", "engine", "store", "core", "errors"}),
     "outside": (
-        {"cli", "dashboard", "integrations", "demo", "testing", "__main__"},
+        {"cli", "dashboard", "django", "fastapi", "flask", "demo", "testing", "__main__"},
         {"public", "app", "embedded", "settings", "engine", "store", "core", "errors"},
     ),
 }

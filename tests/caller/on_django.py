@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import django
 from django.conf import settings
 from django.db import connection, connections, transaction
 
+import django
 from tests.caller.transactions import Transaction, server
 
 

@@ -69,6 +69,8 @@ class Session:
         self._code = code
         self.load_again: Callable[[], Loaded] | None = None
         """In a process of this app's worker: imports the app, and redirects it as it is here."""
+        self.find_dsn: Callable[[], str] | None = None
+        """Returns the address of the database, if it is not known when the app is made."""
         self.may_create = True
         """Whether an embedded server may be made, where there is none yet."""
         self.on_embedded: Callable[[DatabasePlace, Path], None] = self._log_embedded
@@ -131,9 +133,12 @@ class Session:
 
     def read_settings(self) -> layers.Settings:
         """Reads them anew; what is in use stays as it is."""
-        settings = layers.load(self._code, self._command_line)
+        code = self._code
+        if self.find_dsn is not None:
+            code = {**code, **layers.in_code({"database_url": self.find_dsn()})}
+        settings = layers.load(code, self._command_line)
         if self._instead is not None:
-            settings = layers.load(self._code, self._instead(settings))
+            settings = layers.load(code, self._instead(settings))
         place = settings["database_url"]
         if place.value is not None:
             try:
@@ -220,10 +225,20 @@ class Session:
 
     def redirect(self, *, dsn: str | None = None, schema: str | None = None) -> None:
         """Uses another database or schema than the app was made with; before anything is opened."""
+        if dsn is None and schema is None:
+            return
         if "target" in self.__dict__ or self._server is not None:
             raise ConfigError("the app is in use already; say where the database is before that")
         self._command_line |= layers.on_command_line({"--dsn": dsn, "--schema": schema})
-        for read in ("settings", "schema", "max_payload_bytes"):
+        self._read_again()
+
+    def release(self) -> None:
+        """Close the connections of threads. The next use may find another database."""
+        self.close_sync()
+        self._read_again()
+
+    def _read_again(self) -> None:
+        for read in ("settings", "schema", "max_payload_bytes", "target", "client"):
             self.__dict__.pop(read, None)
 
     def prepare_child(self) -> ChildPreparation:

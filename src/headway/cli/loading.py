@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -25,19 +26,45 @@ from headway.settings.layers import Settings, load
 _ATTRIBUTE = "hw"
 
 
+@dataclass(frozen=True)
+class Program:
+    """The program that the command line is a part of, such as Django's `manage.py`."""
+
+    app: str
+    """Where its app is: `module:attribute`."""
+    start: list[str]
+    """The words that start its command line."""
+    arguments: list[str]
+    """The words that follow them now."""
+
+
 CONNECT_TIMEOUT = 2.0
 """Seconds to try to reach the server: a person waits at the terminal."""
 
 
+def program() -> Program:
+    """Return the program that this command line is, or is a part of."""
+    context = click.get_current_context(silent=True)
+    found = None if context is None else context.find_root().obj
+    if isinstance(found, Program):
+        return found
+    return Program("", [sys.executable, "-m", "headway"], sys.argv[1:])
+
+
 def app_for(spec: str | None, *, dsn: str | None, schema: str | None) -> Headway:
-    """Return the app at `module:attribute`, or one without tasks if there is no spec."""
-    if spec is None:
+    """Return the app at `module:attribute`, or one without tasks if there is none."""
+    spec = spec or program().app
+    if not spec:
         return plain_app(dsn, schema)
     return _careful(load_app(spec, dsn=dsn, schema=schema))
 
 
 def plain_app(dsn: str | None, schema: str | None) -> Headway:
     """Return an app without tasks and with one connection, on the given or configured database."""
+    if program().app and dsn is None:
+        own = _found(program().app)
+        session_of(own).redirect(schema=schema)
+        dsn, schema = own.dsn, own.schema
     hw = Headway(pool_size=1)
     session_of(hw).timeout = CONNECT_TIMEOUT
     session_of(hw).redirect(dsn=dsn, schema=schema)
@@ -46,7 +73,8 @@ def plain_app(dsn: str | None, schema: str | None) -> Headway:
 
 def read_settings(spec: str | None, *, dsn: str | None, schema: str | None) -> Settings:
     """Return all settings, those of the app's code included, without connecting."""
-    if spec is None:
+    spec = spec or program().app
+    if not spec:
         hw = Headway()
         session_of(hw).redirect(dsn=dsn, schema=schema)
     else:
@@ -83,17 +111,24 @@ def _say_embedded(place: DatabasePlace, data: Path) -> None:
 
 def load_app(spec: str, *, dsn: str | None = None, schema: str | None = None) -> Headway:
     """Return the app at `module:attribute`, moved to the database and schema if given."""
-    module, _, attribute = spec.partition(":")
+    module = spec.partition(":")[0]
     if module.endswith(".py") or "/" in module:
         name = ".".join(Path(module).with_suffix("").parts)
         raise ConfigError(f"{spec!r} is a path; give the module instead: {name}:{_ATTRIBUTE}")
     if dsn is not None:
         # Processes of the app import it again and read this.
         os.environ["HEADWAY_DATABASE_URL"] = dsn
-    app = _attribute(_module(module), attribute or _ATTRIBUTE)
+    app = _found(spec)
     session_of(app).redirect(dsn=dsn, schema=schema)
-    session_of(app).load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
+    if session_of(app).load_again is None or dsn is not None or schema is not None:
+        session_of(app).load_again = functools.partial(load_app, spec, dsn=dsn, schema=schema)
     return app
+
+
+def _found(spec: str) -> Headway:
+    """Return the app at `module:attribute` as it is."""
+    module, _, attribute = spec.partition(":")
+    return _attribute(_module(module), attribute or _ATTRIBUTE)
 
 
 def _module(name: str) -> object:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from headway.app import Headway
-from headway.cli.loading import plain_app
+from headway.cli.loading import plain_app, program
 from headway.cli.output import clean
 from headway.core.config import DEFAULT_SCHEMA
 
@@ -37,6 +37,13 @@ def debug(command: F) -> F:
         callback=remember,
         help="Show the traceback if the command fails.",
     )(command)
+
+
+def app_option(words: str) -> Callable[[F], F]:
+    """Add `--app`. A command of another program, such as `manage.py`, knows its app without it."""
+    return click.option(
+        "--app", metavar="MODULE:ATTRIBUTE", default=lambda: program().app or None, help=words
+    )
 
 
 def place(command: F) -> F:

@@ -31,7 +31,19 @@ def _to_builtin(value: Any) -> Any:
         return dump(mode="json")
     if isinstance(value, BaseException):
         return repr(value)
-    raise TypeError(f"{type(value).__qualname__} cannot be stored as JSON")
+    raise TypeError(f"{type(value).__qualname__} cannot be stored as JSON{_hint(value)}")
+
+
+def _hint(value: Any) -> str:
+    """Return the hint for a row of an ORM, recognised without importing one."""
+    kind: Any = value.__class__
+    if hasattr(kind, "_meta") and hasattr(value, "pk"):
+        return "; pass its primary key (.pk), and load it in the task"
+    if hasattr(kind, "__mapper__"):
+        return "; pass its primary key, and load it in the task"
+    if hasattr(value, "model") and hasattr(value, "query"):
+        return "; pass the primary keys, and load the rows in the task"
+    return ""
 
 
 def _from_builtin(kind: type, value: Any) -> Any:

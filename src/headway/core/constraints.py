@@ -47,9 +47,9 @@ def check_storable(name: str, kind: Any) -> None:
     for found in _custom(msgspec.inspect.type_info(kind)):
         if not _may_come_from_json(found):
             called = getattr(found, "__qualname__", str(found))
-            raise TypeError(
-                f"{name} is a {called}, which JSON does not hold; take text or a number"
-            )
+            is_row = hasattr(found, "_meta") or hasattr(found, "__mapper__")
+            instead = "its primary key, and load it in the task" if is_row else "text or a number"
+            raise TypeError(f"{name} is a {called}, which JSON does not hold; take {instead}")
 
 
 def _stored(kind: Any, seen: set[Any]) -> Any:

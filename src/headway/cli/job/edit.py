@@ -10,7 +10,7 @@ import click
 from headway.cli import terminal
 from headway.cli.exits import CommandFailed, CommandRefused
 from headway.cli.loading import app_for
-from headway.cli.options import announce, as_json, place
+from headway.cli.options import announce, app_option, as_json, place
 from headway.cli.output import clean, print_json
 from headway.cli.parsing import read_arguments
 from headway.core import codec
@@ -22,9 +22,7 @@ from headway.job import Job
 @click.command
 @click.argument("job_id", metavar="ID", type=click.UUID)
 @click.argument("arguments", metavar="[JSON]", required=False)
-@click.option(
-    "--app", metavar="MODULE:ATTRIBUTE", help="Check the input against the task of this app."
-)
+@app_option("Check the input against the task of this app.")
 @click.option("--retry", is_flag=True, help="Retry the job with the new input.")
 @as_json
 @place

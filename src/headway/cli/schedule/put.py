@@ -9,7 +9,7 @@ import click
 
 from headway.cli.exits import refusals_explained
 from headway.cli.loading import app_for
-from headway.cli.options import announce, as_json, place
+from headway.cli.options import announce, app_option, as_json, place
 from headway.cli.output import print_json
 from headway.cli.parsing import duration, moment, read_arguments
 from headway.cli.unknown_names import note_unknown
@@ -20,9 +20,7 @@ from headway.cli.unknown_names import note_unknown
 @click.argument("task")
 @click.argument("spec")
 @click.argument("arguments", metavar="[JSON]", default="{}")
-@click.option(
-    "--app", metavar="MODULE:ATTRIBUTE", help="Check the call against the task of this app."
-)
+@app_option("Check the call against the task of this app.")
 @click.option(
     "--catch-up",
     type=click.Choice(["skip", "one", "all"]),

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ import click
 
 from headway.app import Headway
 from headway.cli.exits import OK
-from headway.cli.loading import load_app, opened
+from headway.cli.loading import Program, load_app, opened, program
 from headway.cli.options import given, place
 from headway.cli.parsing import duration
 from headway.cli.worker.reload import Reloader
@@ -39,7 +39,7 @@ _THREADS_END_WITHIN = 0.5
 
 
 @click.command
-@click.argument("app")
+@click.argument("app", required=False)
 @click.option(
     "-q",
     "--queue",
@@ -127,7 +127,7 @@ _THREADS_END_WITHIN = 0.5
 @click.option("--number", type=int, default=0, hidden=True)
 @place
 def worker(
-    app: str,
+    app: str | None,
     queues: tuple[str, ...],
     order: str | None,
     concurrency: int | None,
@@ -153,13 +153,16 @@ def worker(
     to their queue. A second signal stops the worker at once. Options that are not given come from the
     configuration: `headway config APP`.
     """
+    app = app or program().app
+    if not app:
+        raise click.UsageError("Missing argument 'APP'.")
     _leave_on_signals(supervised=leash is not None)
     configured = load()
     _log_set_up(configured.log, log_level, log_format, log_config).apply()
     if reload and leash is None:
         if (processes or 1) > 1:
             raise ConfigError("--reload runs one process; leave out --processes")
-        raise SystemExit(Reloader(_command, Path.cwd()).run())
+        raise SystemExit(Reloader(partial(_command, program()), Path.cwd()).run())
     hw = load_app(app, dsn=dsn, schema=schema)
     named = read_queues(queues)
     options = given(
@@ -220,14 +223,14 @@ async def _supervise(hw: Headway, options: Mapping[str, Any], processes: int) ->
     hw.worker(**options)
     async with opened(hw):
         grace = seconds(hw.settings.worker(options).grace)
-        return await Supervisor(_command, processes, grace=grace).run()
+        return await Supervisor(partial(_command, program()), processes, grace=grace).run()
 
 
-def _command(leash: int, number: int) -> list[str]:
+def _command(program: Program, leash: int, number: int) -> list[str]:
     """Return the command that starts one worker under the supervisor."""
-    name, *rest = sys.argv[1:]
+    name, *rest = program.arguments
     own = ["--leash", str(leash), "--number", str(number)]
-    return [sys.executable, "-m", "headway", name, *own, *rest]
+    return [*program.start, name, *own, *rest]
 
 
 def _leave_on_signals(*, supervised: bool) -> None:

@@ -164,7 +164,8 @@ async def _called(definition: Definition, claim: Claim, arguments: dict[str, Any
         return function(**arguments)
 
     async def handler() -> Any:
-        return function(**arguments)
+        # In a thread: some libraries, such as Django, refuse to block where an event loop runs.
+        return await asyncio.to_thread(function, **arguments)
 
     # The worker kills this process if the attempt must stop.
     return await around(hooks.attempt, info_of(claim), handler, lambda: False)

@@ -7,8 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
+from psycopg.conninfo import make_conninfo
+
 from headway.errors import ConfigError
 from headway.store.caller.connection import CallerConnection, Params, failures, kinds, sync_only
+from headway.store.connections.dsn import options
 from headway.store.statement import Row
 
 
@@ -44,12 +47,26 @@ def wrap(conn: Any) -> CallerConnection | None:
         conn = _named(conn)
     if not _is_connection(conn):
         return None
+    _check_vendor(conn)
+    return Django(conn)
+
+
+def dsn_of(alias: str) -> str:
+    """Return the address of a database of Django's settings, as it is now: tests change its name."""
+    conn = _named(alias)
+    _check_vendor(conn)
+    given = conn.get_connection_params()
+    known = {key: given[key] for key in given.keys() & set(options()) if given[key] is not None}
+    known.pop("client_encoding", None)  # the driver's own affair
+    return make_conninfo(**known)
+
+
+def _check_vendor(conn: Any) -> None:
     if conn.vendor != "postgresql":
         raise ConfigError(
             f"the Django connection {conn.alias!r} is not to PostgreSQL ({conn.vendor}); "
             "pass the alias of one that is"
         )
-    return Django(conn)
 
 
 def wrap_async(conn: object) -> None:

@@ -111,7 +111,7 @@ def _in_our_words(said: str) -> str:
     words = " ".join(said.split())
     option = _OPTION.fullmatch(words)
     # Show a word only if it is close to an option and so a misspelling. It may be half a password.
-    if option and (close := get_close_matches(option[1].lower(), _options(), 1)):
+    if option and (close := get_close_matches(option[1].lower(), options(), 1)):
         return f"it has no option {option[1]!r}; did you mean {close[0]!r}?"
     for beginning, ours in _SAID_BY_LIBPQ:
         if words.startswith(beginning):
@@ -120,7 +120,8 @@ def _in_our_words(said: str) -> str:
 
 
 @cache
-def _options() -> tuple[str, ...]:
+def options() -> tuple[str, ...]:
+    """Return the names of libpq's connection options."""
     return tuple(option.keyword.decode() for option in Conninfo.get_defaults())
 
 
