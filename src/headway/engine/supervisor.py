@@ -82,7 +82,8 @@ class Supervisor:
                 log.info("worker %d was drained by an operator; not starting it again", number)
                 return 0
             if self._stopping.is_set():
-                return 0 if code == 0 else 1
+                # One that died of the signal did not handle signals yet, so it held no job.
+                return 0 if code in (0, -signal.SIGTERM) else 1
             lived = monotonic() - began
             pause = _next_pause(pause, lived)
             log.error(
