@@ -45,6 +45,7 @@ READS = {
     "queue metrics": ["queue", "metrics"],
     "schedule list": ["schedule", "list"],
     "schedule next": ["schedule", "next", "nightly"],
+    "check": ["check", APP],
     "errors": ["errors"],
     "health": ["health"],
     "worker-list": ["worker-list"],

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from headway import Headway
-from tests.support import DEADLINE
+from tests.support import DEADLINE, eventually
 
 
 async def test_g12_within_a_queue_the_higher_priority_goes_first(hw: Headway) -> None:
@@ -61,12 +61,14 @@ async def test_g12_what_comes_later_with_a_higher_priority_overtakes_what_waits(
             inside.set()
             await opened.wait()
 
-    start(concurrency=1)
+    lines = start(concurrency=1).worker._claiming.planner.lines
     await (await task.using(priority=10).enqueue("the worker knows of this lane")).result(DEADLINE)
     await task.enqueue("first")
     await asyncio.wait_for(inside.wait(), DEADLINE)
     low = await task.enqueue_many([{"name": "low"}] * 20)
     await task.using(priority=10).enqueue("high")
+    # The notification follows the commit, and may be on its way still.
+    await eventually(lambda: {0, 10} <= {lane.priority for lane in lines.active_lanes()})
     opened.set()
     await asyncio.gather(*[job.result(timeout="60s") for job in low])
     assert ran[1:3] == ["first", "high"]

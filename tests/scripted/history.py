@@ -31,6 +31,8 @@ HOLD = ("hold 1", "hold 2", "hold 4")
 """The server carries it out; this many other steps happen before the reply arrives."""
 DELAY = ("delay 2", "delay 4")
 """This many other steps happen before the server has it."""
+LONG_DELAY = ("delay 6", "delay 8", "delay 10")
+"""The same, for single tests."""
 WAYS = (*HOLD, *DELAY, LOSE_REPLY, LOSE_REQUEST, LATE, OUTAGE, UNSEEN)
 
 _OUTAGE = 100.0
@@ -149,11 +151,11 @@ class History:
         before = self._claimable() if way == FORGET else []
         if way == LATE:
             self._late.append(message)
-        elif way not in (LOSE_REQUEST, *DELAY):
+        elif way not in (LOSE_REQUEST, *DELAY, *LONG_DELAY):
             await message.carry_out()
         if way in (DELIVER, FORGET):
             message.deliver()
-        elif way in HOLD or way in DELAY:
+        elif way in (*HOLD, *DELAY, *LONG_DELAY):
             message.holds = int(way.split()[1])
             wire.sent.remove(message)
             wire.held.append(message)

@@ -6,7 +6,7 @@ import click
 
 from headway.cli.exits import FAILED, OK
 from headway.cli.loading import app_for
-from headway.cli.options import as_json, place
+from headway.cli.options import announce, as_json, place
 from headway.cli.output import clean, clean_name, console, counted, print_json, table
 from headway.core.check import CheckReport
 
@@ -38,6 +38,7 @@ def check(
     """
     hw = app_for(app, dsn=dsn, schema=schema)
     try:
+        announce(hw)
         report = hw.check_sync(queues=queues or None, limit=limit)
     finally:
         hw.close_sync()
