@@ -100,13 +100,17 @@ class Ahead:
 
     def take(self, running: RunningJob) -> bool:
         """Take out this job. Return false if it does not wait."""
-        heap = self._waiting[running.claim.queue]
+        queue = running.claim.queue
+        heap = self._waiting.get(queue, [])
         kept = [entry for entry in heap if entry[2] is not running]
         if len(kept) == len(heap):
             return False
         heapify(kept)
-        self._waiting[running.claim.queue] = kept
-        self._turns.remove(running.claim.queue)
+        if kept:
+            self._waiting[queue] = kept
+        else:
+            del self._waiting[queue]
+        self._turns.remove(queue)
         return True
 
     def close(self) -> None:
